@@ -1,0 +1,4 @@
+/** Client for the Ticketing lock server. */
+module ticketing.client {
+    exports ticketing;
+}

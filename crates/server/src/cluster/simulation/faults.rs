@@ -1,0 +1,206 @@
+//! What goes wrong, and what holds afterwards.
+
+use super::net::LinkState;
+use super::world::{Event, Simulation};
+use crate::cluster::life::Waiting;
+use ticketing_raft_log::Role;
+
+/// From the end of all faults until everything has recovered.
+const SETTLE_MICROSECONDS: u64 = 12_000_000;
+/// Longer than any wait and the lease after it, by whatever clock.
+const END_MICROSECONDS: u64 = 8_000_000;
+
+impl Simulation {
+    pub(super) fn run_with_faults(&mut self, duration: u64) {
+        self.is_faulting = true;
+        self.world.after(2_500_000, Event::Fault);
+        self.run(duration);
+        self.is_faulting = false;
+    }
+
+    pub(super) fn fault(&mut self) {
+        if !self.is_faulting {
+            return;
+        }
+        let pause = 200_000 + self.world.random.below(1_500_000);
+        self.world.after(pause, Event::Fault);
+        let count = self.slots.len() as u8;
+        let slot = self.world.random.below(u64::from(count)) as u8;
+        let other = (slot + 1 + self.world.random.below(u64::from(count) - 1) as u8) % count;
+        match self.world.random.below(7) {
+            0 => self.cut(slot, other),
+            1 => (0..count).filter(|peer| *peer != slot).for_each(|peer| {
+                self.cut(slot, peer);
+                self.cut(peer, slot);
+            }),
+            2 => self.pause(slot),
+            3 | 4 if self.may_crash() => self.crash(slot),
+            5 => {
+                self.break_link(slot, other);
+                self.world.after(100_000, Event::Connect { slot });
+            }
+            _ => {}
+        }
+    }
+
+    /// One direction swallows everything for a while; the connection breaks when it heals.
+    fn cut(&mut self, from: u8, to: u8) {
+        self.world.set_link(from, to, LinkState::Silent);
+        let time = 100_000 + self.world.random.below(3_000_000);
+        self.world.after(time, Event::Heal { from, to });
+    }
+
+    fn pause(&mut self, slot: u8) {
+        let until = self.world.now + 100_000 + self.world.random.below(3_000_000);
+        if let Some(process) = &mut self.slots[usize::from(slot)] {
+            process.paused_until = until;
+            let incarnation = process.incarnation;
+            self.world.at(until, Event::Resume { slot, incarnation });
+        }
+    }
+
+    /// Only while every slot's process is a voter that follows: a majority never dies.
+    fn may_crash(&self) -> bool {
+        let logs =
+            self.slots.iter().flatten().filter_map(|process| process.engine.locks.log.as_ref());
+        let Some(newest) = logs.max_by_key(|log| log.applied()) else { return false };
+        let members = newest.membership();
+        !members.is_joint()
+            && members.learners.is_empty()
+            && self.slots.iter().all(|process| {
+                let log = process.as_ref().and_then(|process| process.engine.locks.log.as_ref());
+                log.is_some_and(|log| {
+                    members.is_voter(log.id()) && log.role() != Role::Learner && log.applied() > 1
+                })
+            })
+    }
+
+    /// The process ends, its kernel closes its connections, and an empty one starts.
+    pub(super) fn crash(&mut self, slot: u8) {
+        let Some(dead) = self.slots[usize::from(slot)].take() else { return };
+        for peer in (0..self.slots.len() as u8).filter(|peer| *peer != slot) {
+            for (from, to) in [(slot, peer), (peer, slot)] {
+                let is_up = self.world.is_up(from, to);
+                self.world.set_link(
+                    from,
+                    to,
+                    if is_up { LinkState::Up } else { LinkState::Silent },
+                );
+            }
+            if let Some(process) = &mut self.slots[usize::from(peer)] {
+                process.engine.set_link(slot, None);
+                let (incarnation, peer_incarnation) = (process.incarnation, dead.incarnation);
+                let event =
+                    Event::PeerClosed { slot: peer, incarnation, peer: slot, peer_incarnation };
+                self.world.after(200, event);
+            }
+        }
+        for client in dead.sessions.into_keys() {
+            self.clients[client].disconnected(slot);
+            self.record(client);
+        }
+        self.start(slot);
+    }
+
+    pub(super) fn heal_and_check(&mut self) {
+        self.run(SETTLE_MICROSECONDS);
+        self.calm = self.world.now;
+        let before = self.granted_count();
+        self.run(8_000_000);
+        assert!(self.granted_count() > before + 3, "grants go on after the faults");
+        let leader = self.leader().expect("a leader");
+        let process = self.slots[usize::from(leader)].as_ref().expect("leads");
+        let status = process.engine.locks.log.as_ref().expect("leads").status();
+        assert!(!status.is_joint, "{status:?}");
+        for process in self.slots.iter().flatten() {
+            let log = process.engine.locks.log.as_ref().expect("is a member");
+            let is_voter = |member: &ticketing_raft_log::MemberStatus| {
+                member.id == log.id() && member.is_voter
+            };
+            assert!(status.members.iter().any(is_voter), "{} in {status:?}", log.id());
+            assert!(log.applied() + 200 > status.applied, "{} lags: {status:?}", log.id());
+        }
+        self.check_end();
+    }
+
+    /// When nobody asks for anything any more, all waits and leases end by themselves, and all
+    /// nodes have come to one state.
+    fn check_end(&mut self) {
+        self.is_closing = true;
+        self.run(END_MICROSECONDS);
+        self.check_records();
+        let mut states = self.slots.iter().flatten().map(|process| {
+            let locks = &process.engine.locks;
+            let table = &locks.replica.table;
+            assert!(locks.unanswered.is_empty(), "unanswered: {:?}", locks.unanswered);
+            assert_eq!((table.grant_count(), table.waiter_count()), (0, 0), "left behind");
+            (locks.log.as_ref().expect("is a member").applied(), table.digest())
+        });
+        let first = states.next().expect("lives");
+        states.for_each(|state| assert_eq!(state, first, "one index, one digest"));
+    }
+
+    /// A planned stop of the leader: nobody gets an `I`, and the others go on at once.
+    pub(super) fn stop_leader(&mut self) {
+        self.run(4_000_000);
+        let leader = self.leader().expect("a leader");
+        let indeterminate = |simulation: &Self| -> u64 {
+            simulation.clients.iter().map(|client| client.indeterminate_count).sum()
+        };
+        let before = indeterminate(self);
+        let began = self.world.now;
+        let process = self.slots[usize::from(leader)].as_mut().expect("leads");
+        let local = process.local(began);
+        process.engine.begin_hand_over(local);
+        let is_done = |simulation: &Self| {
+            let process = simulation.slots[usize::from(leader)].as_ref().expect("lives");
+            process.engine.is_handed_over(process.local(simulation.world.now))
+        };
+        while !is_done(self) {
+            self.run(1_000);
+            assert!(self.world.now < began + 500_000, "the hand-over takes too long");
+        }
+        // What was answered is delivered before the process ends.
+        self.run(50_000);
+        assert_ne!(self.leader(), Some(leader));
+        let waits = self.clients.iter().filter(|client| client.waits_for() == Some(leader)).count();
+        assert_eq!(waits, 0, "everybody has an answer");
+        let granted = self.granted_count();
+        self.crash(leader);
+        self.run(8_000_000);
+        assert_eq!(indeterminate(self), before, "no request is left in doubt");
+        assert!(self.granted_count() > granted, "grants go on");
+        self.check_records();
+    }
+
+    /// Two of three lose their memory at once.
+    pub(super) fn lose_majority(&mut self) {
+        self.run(4_000_000);
+        assert!(self.granted_count() > 0);
+        self.crash(0);
+        self.crash(1);
+        self.run(2_000_000);
+        let before = self.granted_count();
+        self.run(30_000_000);
+        assert_eq!(self.granted_count(), before, "nothing is granted any more");
+        self.check_records();
+        let process = self.slots[0].as_ref().expect("lives");
+        let local = process.local(self.world.now);
+        assert_eq!(process.engine.locks.waiting(local), Waiting::Admission);
+    }
+
+    /// All lose their memory after the window.
+    pub(super) fn restart_all_late(&mut self) {
+        self.run(4_000_000);
+        for slot in 0..self.slots.len() as u8 {
+            self.crash(slot);
+        }
+        let before = self.granted_count();
+        self.run(10_000_000);
+        assert_eq!(self.granted_count(), before, "nothing is granted any more");
+        self.check_records();
+        let process = self.slots[0].as_ref().expect("lives");
+        let local = process.local(self.world.now);
+        assert_eq!(process.engine.locks.waiting(local), Waiting::Over);
+    }
+}

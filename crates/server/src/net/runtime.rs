@@ -1,0 +1,16 @@
+//! The threads that a server runs on.
+
+use std::io;
+use tokio::runtime::{Builder, Runtime};
+
+/// A runtime with that many I/O threads. One needs no scheduler between threads.
+///
+/// # Errors
+/// What the system says about another thread or descriptor.
+pub fn runtime(thread_count: usize) -> io::Result<Runtime> {
+    if thread_count == 1 {
+        Builder::new_current_thread().enable_all().build()
+    } else {
+        Builder::new_multi_thread().worker_threads(thread_count).enable_all().build()
+    }
+}

@@ -1,0 +1,5 @@
+//! The server as its clients and its operator meet it.
+
+mod process;
+mod sockets;
+mod support;
