@@ -272,7 +272,9 @@ impl Cluster {
             }
             sleep(POLL);
         }
-        Err(format!("no leader within {time_max:?}"))
+        let words =
+            (0..self.slot_count()).map(|slot| format!("\nslot {slot}:\n{}", self.words(slot)));
+        Err(format!("no leader within {time_max:?}; they say:{}", words.collect::<String>()))
     }
 
     /// Cuts a slot's host off, silently, or connects it again.

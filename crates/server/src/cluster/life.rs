@@ -106,9 +106,13 @@ impl fmt::Display for Waiting {
     }
 }
 
+/// The process that speaks for a slot: the one that the link to the slot's address leads to, or,
+/// while there is no such link, the last one heard. A wrongly configured process may say the same
+/// slot and leads nobody astray.
 #[derive(Clone, Copy, Debug)]
 struct Peer {
     incarnation: u64,
+    is_linked: bool,
     status: Option<(PeerStatus, Instant)>,
 }
 
@@ -168,14 +172,14 @@ impl Life {
         self.peers.get(usize::from(slot)).copied().flatten().map(|peer| peer.incarnation)
     }
 
-    /// Why it does not take part yet. `is_linked` says whether a slot can be sent to.
-    pub(crate) fn waiting(&self, is_linked: impl Fn(u8) -> bool, now: Instant) -> Waiting {
+    /// Why it does not take part yet.
+    pub(crate) fn waiting(&self, now: Instant) -> Waiting {
         let others = self.others();
         let absent: Vec<_> =
             others.clone().filter(|slot| self.status(*slot, now).is_none()).collect();
-        let unlinked: Vec<_> = others.clone().filter(|slot| !is_linked(*slot)).collect();
+        let unlinked: Vec<_> = others.clone().filter(|slot| !self.is_linked(*slot)).collect();
         if let Some(slot) = self.whom_to_ask(now) {
-            if is_linked(slot) { Waiting::Admission } else { Waiting::Links(vec![slot]) }
+            if self.is_linked(slot) { Waiting::Admission } else { Waiting::Links(vec![slot]) }
         } else if !absent.is_empty() {
             Waiting::Slots(absent)
         } else if !unlinked.is_empty() {
@@ -214,12 +218,27 @@ impl Life {
         }
     }
 
-    /// A process has opened a link for its slot.
-    pub(crate) fn connected(&mut self, slot: u8, incarnation: u64) {
+    /// The link to a slot is open, to the process of that incarnation, or not.
+    pub(crate) fn linked(&mut self, slot: u8, incarnation: Option<u64>) {
         let peer = &mut self.peers[usize::from(slot)];
-        if peer.is_none_or(|peer| peer.incarnation != incarnation) {
-            *peer = Some(Peer { incarnation, status: None });
+        if let Some(peer) = peer {
+            peer.is_linked = false;
         }
+        if let Some(incarnation) = incarnation {
+            let status = peer.filter(|peer| peer.incarnation == incarnation);
+            let status = status.and_then(|peer| peer.status);
+            *peer = Some(Peer { incarnation, is_linked: true, status });
+        }
+    }
+
+    /// A process has opened a link as a slot, or says something over it. Whether it is the one that
+    /// speaks for the slot.
+    pub(crate) fn hears(&mut self, slot: u8, incarnation: u64) -> bool {
+        let peer = &mut self.peers[usize::from(slot)];
+        if peer.is_none_or(|peer| peer.incarnation != incarnation && !peer.is_linked) {
+            *peer = Some(Peer { incarnation, is_linked: false, status: None });
+        }
+        peer.is_some_and(|peer| peer.incarnation == incarnation)
     }
 
     /// Its link is closed; what it said no longer counts.
@@ -242,6 +261,9 @@ impl Life {
         now: Instant,
         steps: &mut Vec<Step>,
     ) {
+        if !self.hears(slot, incarnation) {
+            return;
+        }
         match message {
             PeerMessage::Admitted { group, node } => {
                 if matches!(self.phase, Phase::Fresh) && node.slot() == self.birth.slot {
@@ -401,7 +423,11 @@ impl Life {
 
     fn all_would_begin(&self, now: Instant) -> bool {
         let would = PeerStatus::Fresh { may_bootstrap: true };
-        self.others().all(|slot| self.status(slot, now) == Some(would))
+        self.others().all(|slot| self.is_linked(slot) && self.status(slot, now) == Some(would))
+    }
+
+    fn is_linked(&self, slot: u8) -> bool {
+        self.peers[usize::from(slot)].is_some_and(|peer| peer.is_linked)
     }
 
     /// What a slot said a short while ago.

@@ -210,7 +210,7 @@ impl Replicated {
 
     /// A peer has opened a link.
     pub(crate) fn peer_connected(&mut self, slot: u8, incarnation: u64) {
-        self.life.connected(slot, incarnation);
+        self.life.hears(slot, incarnation);
     }
 
     /// A peer's link was closed by its side: its process has probably ended.
@@ -337,11 +337,12 @@ impl Replicated {
     /// The link to a slot is open, to the process of that incarnation, or not.
     pub(crate) fn set_link(&mut self, slot: u8, incarnation: Option<u64>) {
         self.outgoing[usize::from(slot)] = (incarnation, Vec::new());
+        self.life.linked(slot, incarnation);
     }
 
     /// Why this node does not take part yet.
     pub(crate) fn waiting(&self, now: Instant) -> Waiting {
-        self.life.waiting(|slot| self.outgoing[usize::from(slot)].0.is_some(), now)
+        self.life.waiting(now)
     }
 
     /// Whether there is a snapshot to send or a reason to exit.

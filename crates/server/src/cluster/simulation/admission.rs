@@ -1,7 +1,7 @@
 //! Two processes want one slot.
 
 use super::world::Simulation;
-use crate::peer::message::PeerMessage;
+use crate::peer::message::{PeerMessage, PeerStatus};
 use ticketing_raft_log::NodeId;
 
 /// From the start to a leader that all know.
@@ -27,9 +27,15 @@ impl Simulation {
 
     /// The leader hears Join from another process than it has a link to.
     fn stranger_asks(&mut self, leader: u8, slot: u8) {
-        let incarnation = self.slots[usize::from(leader)].as_ref().expect("leads").incarnation;
-        self.with(leader, incarnation, |process, now| {
-            let taken = process.engine.peer_message(slot, STRANGER, PeerMessage::Join, now);
+        self.stranger_says(leader, slot, PeerMessage::Join);
+    }
+
+    /// A node hears something from another process than it has a link to.
+    fn stranger_says(&mut self, node: u8, slot: u8, message: PeerMessage) {
+        let incarnation = self.slots[usize::from(node)].as_ref().expect("lives").incarnation;
+        self.with(node, incarnation, |process, now| {
+            process.engine.peer_connected(slot, STRANGER);
+            let taken = process.engine.peer_message(slot, STRANGER, message, now);
             taken.expect("an honest peer sends it");
         });
     }
@@ -54,6 +60,44 @@ fn bereaved(seed: u64) -> (Simulation, u8, u8) {
     }
     assert_eq!(simulation.member_in(slot), None);
     (simulation, leader, slot)
+}
+
+/// What a process that takes itself for one of a slot says to another slot before they begin.
+fn begins_in_spite_of(to: u8, slot: u8, message: &PeerMessage) {
+    for seed in 0..10 {
+        for is_linked_before in [false, true] {
+            let mut simulation = Simulation::new(seed, 3);
+            while is_linked_before && !simulation.is_linked(to, slot) {
+                simulation.run(1_000);
+            }
+            // Again and again, and it goes in the middle of the beginning.
+            for _ in 0..10 {
+                simulation.stranger_says(to, slot, message.clone());
+                simulation.run(30_000);
+            }
+            let own = simulation.slots[usize::from(to)].as_ref().expect("lives").incarnation;
+            simulation.with(to, own, |process, now| {
+                process.engine.peer_closed(slot, STRANGER, now);
+            });
+            simulation.run(START_MICROSECONDS);
+            assert!(simulation.leader().is_some(), "seed {seed}, linked {is_linked_before}");
+            for slot in 0..3 {
+                let first = NodeId::new(1, slot);
+                assert_eq!(simulation.member_in(slot), first, "seed {seed}, slot {slot}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_cluster_begins_although_another_process_says_to_be_one_of_its_slots() {
+    let fresh = PeerMessage::Status(PeerStatus::Fresh { may_bootstrap: true });
+    let late = PeerMessage::Status(PeerStatus::Fresh { may_bootstrap: false });
+    for message in [fresh, late, PeerMessage::Prepare { round: STRANGER }] {
+        begins_in_spite_of(0, 1, &message);
+        begins_in_spite_of(1, 0, &message);
+        begins_in_spite_of(2, 1, &message);
+    }
 }
 
 #[test]
