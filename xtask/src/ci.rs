@@ -41,5 +41,7 @@ fn deny() -> TaskResult {
     if output("cargo-deny", &["--version"]).is_none() {
         return Err("cargo-deny is not installed; `.ci/run` shows how to get it".into());
     }
+    // It reads the manifest of every dependency, of tests and of other platforms too.
+    run_cargo(&["fetch", "--locked", "--quiet"])?;
     run_cargo(&["deny", "--offline", "check", "licenses", "bans", "sources"])
 }
