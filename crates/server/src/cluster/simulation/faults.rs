@@ -3,7 +3,7 @@
 use super::net::LinkState;
 use super::world::{Event, Simulation};
 use crate::cluster::life::Waiting;
-use ticketing_raft_log::Role;
+use ticketing_raft_log::{NodeId, Role, SnapshotOutcome};
 
 /// From the end of all faults until everything has recovered.
 const SETTLE_MICROSECONDS: u64 = 12_000_000;
@@ -34,7 +34,7 @@ impl Simulation {
                 self.cut(peer, slot);
             }),
             2 => self.pause(slot),
-            3 | 4 if self.may_crash() => self.crash(slot),
+            3 | 4 if self.may_crash(slot) => self.crash(slot),
             5 => {
                 self.break_link(slot, other);
                 self.world.after(100_000, Event::Connect { slot });
@@ -59,15 +59,18 @@ impl Simulation {
         }
     }
 
-    /// Only while every slot's process is a voter that follows: a majority never dies.
-    fn may_crash(&self) -> bool {
+    /// Only while every other slot's process is a voter that follows: a majority never dies. The
+    /// slot's own may be anything: a process may die on its way in, again and again.
+    fn may_crash(&self, slot: u8) -> bool {
         let logs =
             self.slots.iter().flatten().filter_map(|process| process.engine.locks.log.as_ref());
         let Some(newest) = logs.max_by_key(|log| log.applied()) else { return false };
         let members = newest.membership();
-        !members.is_joint()
-            && members.learners.is_empty()
-            && self.slots.iter().all(|process| {
+        let is_others = |id: &NodeId| id.slot() != slot;
+        let mut leaving = members.outgoing.iter().filter(|id| !members.is_voter(**id));
+        !leaving.any(is_others)
+            && !members.learners.iter().any(is_others)
+            && (0..).zip(&self.slots).filter(|(other, _)| *other != slot).all(|(_, process)| {
                 let log = process.as_ref().and_then(|process| process.engine.locks.log.as_ref());
                 log.is_some_and(|log| {
                     members.is_voter(log.id()) && log.role() != Role::Learner && log.applied() > 1
@@ -77,7 +80,14 @@ impl Simulation {
 
     /// The process ends, its kernel closes its connections, and an empty one starts.
     pub(super) fn crash(&mut self, slot: u8) {
-        let Some(dead) = self.slots[usize::from(slot)].take() else { return };
+        let Some(mut dead) = self.slots[usize::from(slot)].take() else { return };
+        // Whoever was sending it a snapshot hears that it is gone.
+        for event in std::mem::take(&mut dead.backlog) {
+            if let Event::Snapshot { from: slot, incarnation, message, .. } = event {
+                let (to, outcome) = (message.to, SnapshotOutcome::Failed);
+                self.world.after(200, Event::SnapshotEnd { slot, incarnation, to, outcome });
+            }
+        }
         for peer in (0..self.slots.len() as u8).filter(|peer| *peer != slot) {
             for (from, to) in [(slot, peer), (peer, slot)] {
                 let is_up = self.world.is_up(from, to);

@@ -31,7 +31,7 @@ pub(super) struct Process {
     /// Its clock's rate in percent.
     pub(super) rate: u64,
     pub(super) paused_until: u64,
-    backlog: Vec<Event>,
+    pub(super) backlog: Vec<Event>,
     /// The session of each client that is connected.
     pub(super) sessions: BTreeMap<usize, SessionId>,
 }
@@ -97,6 +97,10 @@ pub(super) enum Event {
     },
     Connect {
         slot: u8,
+    },
+    Dial {
+        from: u8,
+        to: u8,
     },
     Fault,
     Resume {
@@ -227,7 +231,7 @@ impl Simulation {
     }
 
     fn happen(&mut self, event: Event) {
-        if let Some((slot, incarnation)) = event.concerns() {
+        if let Some((slot, incarnation)) = self.concerned(&event) {
             let now = self.world.now;
             let Some(process) = self.process(slot, incarnation) else { return };
             if process.paused_until > now && !matches!(event, Event::Resume { .. }) {
@@ -269,6 +273,7 @@ impl Simulation {
                 });
             }
             Event::Connect { slot } => self.connect_all(slot),
+            Event::Dial { from, to } => self.connect(from, to),
             Event::Fault => self.fault(),
             Event::Resume { slot, incarnation } => {
                 let backlog = self.process(slot, incarnation).map(|process| {
@@ -281,6 +286,21 @@ impl Simulation {
             }
             Event::Heal { from, to } => self.heal_link(from, to),
         }
+    }
+
+    /// The process that has to run for an event. What peers sent waits in its kernel until then.
+    fn concerned(&self, event: &Event) -> Option<(u8, u64)> {
+        let to = match event {
+            Event::Frames { to, .. } => *to,
+            Event::Snapshot { message, .. } => message.to.slot(),
+            _ => return event.concerns(),
+        };
+        self.slots[usize::from(to)].as_ref().map(|process| (to, process.incarnation))
+    }
+
+    fn is_paused(&self, slot: u8) -> bool {
+        let process = self.slots[usize::from(slot)].as_ref();
+        process.is_some_and(|process| process.paused_until > self.world.now)
     }
 
     fn advance(&mut self, slot: u8, incarnation: u64) {
@@ -306,6 +326,10 @@ impl Simulation {
     }
 
     fn connect(&mut self, from: u8, to: u8) {
+        // Nobody shakes hands there, so it is tried again.
+        if self.is_paused(from) || self.is_paused(to) {
+            return self.world.after(100_000, Event::Dial { from, to });
+        }
         let is_up = self.world.is_up(from, to) && self.world.is_up(to, from);
         let dialer = self.slots[usize::from(from)].as_ref().map(|process| process.incarnation);
         let acceptor = self.slots[usize::from(to)].as_ref().map(|process| process.incarnation);
