@@ -147,6 +147,8 @@ pub struct RaftLog<M: StateMachine> {
     /// When each peer last answered a heartbeat.
     pub(crate) heartbeat_answered: BTreeMap<NodeId, u64>,
     pub(crate) elections: Elections,
+    /// The last one who handed leadership to this node. It did so because it leaves.
+    leaving: Option<NodeId>,
     last_proposal: u64,
     /// Leadership as last reported.
     reported: (u64, Option<NodeId>, Role),
@@ -206,6 +208,7 @@ impl<M: StateMachine> RaftLog<M> {
             heard: BTreeMap::new(),
             heartbeat_answered: BTreeMap::new(),
             elections: Elections::new(seed ^ id.get().rotate_left(32)),
+            leaving: None,
             last_proposal: 0,
             reported: (0, None, Role::Learner),
             removed_reported: false,
@@ -253,8 +256,11 @@ impl<M: StateMachine> RaftLog<M> {
             let image = machine.decode(data).map_err(|_| StepFault::Snapshot)?;
             self.image = Some((meta.clone(), image));
         }
-        if matches!(message.body, Body::TimeoutNow) && self.leader() != Some(message.from) {
-            return Ok(());
+        if matches!(message.body, Body::TimeoutNow) {
+            if self.leader() != Some(message.from) {
+                return Ok(());
+            }
+            self.leaving = Some(message.from);
         }
         if self.membership.contains(message.from) {
             self.heard.insert(message.from, self.tick_count);
@@ -374,8 +380,9 @@ impl<M: StateMachine> RaftLog<M> {
         id
     }
 
-    /// Hands leadership to the voter that has most of the log, and says to whom. From then on
-    /// proposals are refused, until it succeeded or an election timeout is over.
+    /// Hands leadership to the voter that has most of the log, and says to whom: not back to the
+    /// one it came from, if there is another. From then on proposals are refused, until it
+    /// succeeded or an election timeout is over.
     pub fn hand_over(&mut self, machine: &mut M, out: &mut Output) -> Option<NodeId> {
         let target = self.transfer();
         self.settle(machine, out);
@@ -389,7 +396,8 @@ impl<M: StateMachine> RaftLog<M> {
         let matched = |id: &NodeId| self.raft.raft.prs().get(id.get()).map_or(0, |p| p.matched);
         let mut voters = self.membership.voters.clone();
         voters.retain(|id| *id != self.id && self.is_heard(*id));
-        let target = voters.into_iter().max_by_key(matched)?;
+        let stays = |id: &NodeId| Some(*id) != self.leaving;
+        let target = voters.into_iter().max_by_key(|id| (stays(id), matched(id)))?;
         self.raft.transfer_leader(target.get());
         Some(target)
     }

@@ -199,6 +199,10 @@ impl Replicated {
     fn take_leadership(&mut self, now: Instant) {
         self.is_leader = true;
         self.is_opened = false;
+        if self.hand_over == HandOver::Done {
+            // It stops: leadership came from one that did not know, and goes on to the next.
+            self.hand_over = HandOver::Draining;
+        }
         // Before everything else of this term.
         self.enqueue(Command::ClearWaiters);
         self.enqueue(Command::Configure { limits: self.settings.table });

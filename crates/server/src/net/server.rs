@@ -219,15 +219,22 @@ async fn serve_in_cluster(shared: &Shared, peers: &Peers, stop: impl Future<Outp
         }
     }
     shared.cluster(|engine, now| engine.begin_hand_over(now));
+    let is_handed_over = || shared.cluster(|engine, now| engine.is_handed_over(now)) != Some(false);
     let handed_over = async {
-        while shared.cluster(|engine, now| engine.is_handed_over(now)) == Some(false) {
-            tokio::time::sleep(HAND_OVER_PAUSE).await;
+        loop {
+            while !is_handed_over() {
+                tokio::time::sleep(HAND_OVER_PAUSE).await;
+            }
+            tokio::time::sleep(MOVE_ON_TIME).await;
+            // Meanwhile another one that stops may have handed leadership to this one.
+            if is_handed_over() {
+                return;
+            }
         }
     };
     if tokio::time::timeout(HAND_OVER_TIME_MAX * 2, handed_over).await.is_err() {
         warn!("stopping although nobody took leadership over");
     }
-    tokio::time::sleep(MOVE_ON_TIME).await;
     End::Stopped
 }
 

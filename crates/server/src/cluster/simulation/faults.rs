@@ -1,5 +1,6 @@
 //! What goes wrong, and what holds afterwards.
 
+use super::client::Client;
 use super::net::LinkState;
 use super::world::{Event, Simulation};
 use crate::cluster::life::Waiting;
@@ -150,33 +151,49 @@ impl Simulation {
         states.for_each(|state| assert_eq!(state, first, "one index, one digest"));
     }
 
-    /// A planned stop of the leader: nobody gets an `I`, and the others go on at once.
-    pub(super) fn stop_leader(&mut self) {
+    /// A planned stop of the leader, together with that of so many others: nobody gets an `I`, and
+    /// those who stay go on at once.
+    pub(super) fn stop_leader_and(&mut self, other_count: u8) {
         self.run(4_000_000);
+        let count = self.slots.len() as u8;
         let leader = self.leader().expect("a leader");
+        // The leader last: it does not know that the others stop.
+        let stopping: Vec<_> =
+            (0..=other_count).rev().map(|distance| (leader + distance) % count).collect();
         let indeterminate = |simulation: &Self| -> u64 {
             simulation.clients.iter().map(|client| client.indeterminate_count).sum()
         };
         let before = indeterminate(self);
-        let began = self.world.now;
-        let process = self.slots[usize::from(leader)].as_mut().expect("leads");
-        let local = process.local(began);
-        process.engine.begin_hand_over(local);
+        let (began, term_before) = (self.world.now, self.term());
+        for slot in stopping.iter().copied() {
+            let process = self.slots[usize::from(slot)].as_ref().expect("lives");
+            self.with(slot, process.incarnation, |process, now| {
+                process.engine.begin_hand_over(now);
+            });
+        }
         let is_done = |simulation: &Self| {
-            let process = simulation.slots[usize::from(leader)].as_ref().expect("lives");
-            process.engine.is_handed_over(process.local(simulation.world.now))
+            let stays = simulation.leader().is_some_and(|leader| !stopping.contains(&leader));
+            stays
+                && stopping.iter().all(|slot| {
+                    let process = simulation.slots[usize::from(*slot)].as_ref().expect("lives");
+                    process.engine.is_handed_over(process.local(simulation.world.now))
+                })
         };
         while !is_done(self) {
             self.run(1_000);
-            assert!(self.world.now < began + 500_000, "the hand-over takes too long");
+            assert!(self.world.now < began + 250_000, "the hand-over takes too long");
         }
-        // What was answered is delivered before the process ends.
+        // None of them had it twice.
+        assert!(self.term() <= term_before + stopping.len() as u64);
+        // What was answered is delivered before the processes end.
         self.run(50_000);
-        assert_ne!(self.leader(), Some(leader));
-        let waits = self.clients.iter().filter(|client| client.waits_for() == Some(leader)).count();
-        assert_eq!(waits, 0, "everybody has an answer");
+        let waits_there =
+            |client: &&Client| client.waits_for().is_some_and(|slot| stopping.contains(&slot));
+        assert_eq!(self.clients.iter().filter(waits_there).count(), 0, "everybody has an answer");
         let granted = self.granted_count();
-        self.crash(leader);
+        for slot in stopping {
+            self.crash(slot);
+        }
         self.run(8_000_000);
         assert_eq!(indeterminate(self), before, "no request is left in doubt");
         assert!(self.granted_count() > granted, "grants go on");

@@ -43,7 +43,14 @@ fn a_seed_replays_exactly() {
 #[test]
 fn a_planned_stop_answers_moved_and_leaves_no_gap() {
     for seed in 0..10 {
-        Simulation::new(seed, 3).stop_leader();
+        Simulation::new(seed, 3).stop_leader_and(0);
+    }
+}
+
+#[test]
+fn a_leader_that_stops_does_not_leave_leadership_to_one_that_stops_too() {
+    for seed in 0..20 {
+        Simulation::new(seed, 5).stop_leader_and(1);
     }
 }
 

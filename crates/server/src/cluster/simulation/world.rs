@@ -11,7 +11,7 @@ use crate::peer::limits::FRAME_HEAD_SIZE_BYTES;
 use crate::peer::message::PeerMessage;
 use std::collections::BTreeMap;
 use ticketing_lock_core::{Instant, Owner, SessionId, TableLimits};
-use ticketing_raft_log::{Message, NodeId, Role, SnapshotOutcome};
+use ticketing_raft_log::{Message, NodeId, RaftLog, Role, SnapshotOutcome};
 use ticketing_wire_codec::{Reply, ReplyRules, Step, decode_reply};
 
 /// How many clients there are.
@@ -635,6 +635,13 @@ impl Simulation {
         logs.filter(|log| log.role() == Role::Leader)
             .max_by_key(|log| log.term())
             .map(|log| log.id().slot())
+    }
+
+    /// The latest that anybody knows.
+    pub(super) fn term(&self) -> u64 {
+        let logs =
+            self.slots.iter().flatten().filter_map(|process| process.engine.locks.log.as_ref());
+        logs.map(RaftLog::term).max().unwrap_or(0)
     }
 
     pub(super) fn granted_count(&self) -> u64 {
