@@ -518,8 +518,9 @@ impl Locks for Replicated {
         sessions.end_all_waiting(session);
         let of_session = (session, 0)..=(session, u64::MAX);
         let ids: Vec<_> = self.unanswered.range(of_session).map(|(id, _)| *id).collect();
+        let mut may_wait = false;
         for id in ids {
-            self.unanswered.remove(&id);
+            may_wait |= self.unanswered.remove(&id).is_some_and(|open| open.acquires > 0);
         }
         // Whoever still hears it can go on elsewhere.
         let (of_session, others) = std::mem::take(&mut self.handed)
@@ -527,7 +528,9 @@ impl Locks for Replicated {
             .partition(|owner| owner.session == session);
         self.handed = others;
         self.answer_moved(sessions, of_session);
-        if self.is_leader {
+        // Most connections end without a waiter. They cost no entry, and a planned stop, which
+        // waits until all is recorded, does not wait for them.
+        if self.is_leader && may_wait {
             self.enqueue(Command::CloseSession { session });
         }
     }

@@ -162,3 +162,28 @@ fn the_waiters_of_a_closed_connection_leave_at_once_and_what_it_holds_stays() {
     scene.simulation.run(PATIENCE_MICROSECONDS / 4);
     assert_eq!(counts(&scene), [(1, 0); 3]);
 }
+
+#[test]
+fn connections_that_come_and_go_do_not_hold_up_a_planned_stop() {
+    for seed in 0..5 {
+        let Scene { mut simulation, leader, .. } = Scene::new(seed);
+        let process = simulation.slots[usize::from(leader)].as_ref().expect("leads");
+        let incarnation = process.incarnation;
+        simulation.with(leader, incarnation, |process, now| process.engine.begin_hand_over(now));
+        let is_done = |simulation: &Simulation| {
+            let process = simulation.slots[usize::from(leader)].as_ref().expect("lives");
+            process.engine.is_handed_over(process.local(simulation.world.now))
+        };
+        let began = simulation.world.now;
+        while !is_done(&simulation) {
+            assert!(simulation.world.now < began + 500_000, "seed {seed}: it takes too long");
+            // Far more often than entries are recorded.
+            simulation.with(leader, incarnation, |process, now| {
+                let session = process.engine.open().expect("there is room");
+                process.engine.close(session, &Outgoing::default(), now);
+            });
+            simulation.run(50);
+        }
+        assert_ne!(simulation.leader(), Some(leader), "seed {seed}");
+    }
+}
