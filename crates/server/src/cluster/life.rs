@@ -5,6 +5,10 @@
 //! that has promised a later round, or is a member, will not begin this one; so of two rounds at
 //! most one can get all promises and a message of the other cannot complete it. The round becomes
 //! the group that every message of the cluster carries.
+//!
+//! Whoever has promised may have missed that the others began. So when a majority of the processes
+//! is gone that were there at its first promise, it promises nothing more: they may have been a
+//! cluster that has lost its memory.
 
 use crate::limits::{BOOTSTRAP_ROUND_TIME_MAX, JOIN_ASK_PAUSE, PEER_STATUS_TIME_MAX, STATUS_PAUSE};
 use crate::peer::message::{PeerMessage, PeerStatus};
@@ -61,6 +65,9 @@ pub(crate) enum Step {
 pub(crate) enum Waiting {
     /// Members are there and have not let this process in yet.
     Admission,
+    /// Nobody knows anything, but those with whom this process would have begun are gone, and they
+    /// may have begun without it.
+    Doubt,
     /// These slots say what they are, but this node has no link to them.
     Links(Vec<u8>),
     /// These slots have not been heard.
@@ -81,10 +88,16 @@ impl fmt::Display for Waiting {
                  cluster's processes lost their memory, this identity is over: make a new one \
                  with `ticketing-server cluster new`",
             ),
+            Self::Doubt => f.write_str(
+                "no process of the cluster has memory, and those that were about to begin it with \
+                 this one are gone and may have begun: this identity is over; make a new one with \
+                 `ticketing-server cluster new`",
+            ),
             Self::Over => f.write_str(
                 "no process of the cluster has memory, and this identity's time to begin is over \
-                 (by some slot's clock, or a slot was a member before): it must not be used again; \
-                 make a new one with `ticketing-server cluster new`",
+                 (by some slot's clock, or a slot was a member before, or may have missed the \
+                 beginning): it must not be used again; make a new one with \
+                 `ticketing-server cluster new`",
             ),
             Self::Round => f.write_str("all slots are here; beginning the cluster"),
             Self::Used => f.write_str(
@@ -141,6 +154,8 @@ pub(crate) struct Life {
     round_count: u64,
     /// The latest promise, and until when the coordinator may be waited for.
     promise: Option<(u64, Instant)>,
+    /// Which processes were known, by slot, at the first promise.
+    promised_among: Option<Vec<Option<u64>>>,
     next_status: Instant,
     next_join: Instant,
 }
@@ -154,6 +169,7 @@ impl Life {
             round: None,
             round_count: 0,
             promise: None,
+            promised_among: None,
             next_status: now,
             next_join: now,
         }
@@ -188,6 +204,8 @@ impl Life {
             Waiting::Round
         } else if self.birth.was_member {
             Waiting::Used
+        } else if self.may_have_missed(false) {
+            Waiting::Doubt
         } else {
             Waiting::Over
         }
@@ -335,11 +353,29 @@ impl Life {
     }
 
     fn prepare(&mut self, slot: u8, round: u64, now: Instant, steps: &mut Vec<Step>) {
-        if slot == COORDINATOR_SLOT && matches!(self.phase, Phase::Fresh) && self.may_bootstrap(now)
-        {
+        let may = slot == COORDINATOR_SLOT
+            // Without a link the promise would reach nobody.
+            && self.is_linked(slot)
+            && matches!(self.phase, Phase::Fresh)
+            && self.may_bootstrap(now)
+            && !self.may_have_missed(true);
+        if may {
+            let known = self.peers.iter().map(|peer| peer.map(|peer| peer.incarnation)).collect();
+            self.promised_among.get_or_insert(known);
             self.promise = Some((round, later(now, BOOTSTRAP_ROUND_TIME_MAX)));
             steps.push(Step::Send(slot, PeerMessage::Promise { round }));
         }
+    }
+
+    /// Whether a majority may have begun without this process and be gone: so many slots have
+    /// another process than at the first promise, or are without a link, if that counts.
+    fn may_have_missed(&self, counts_unlinked: bool) -> bool {
+        let Some(among) = &self.promised_among else { return false };
+        let is_gone = |slot: &usize| match self.peers[*slot] {
+            Some(peer) if peer.is_linked => among[*slot] != Some(peer.incarnation),
+            _ => counts_unlinked,
+        };
+        self.others().map(usize::from).filter(is_gone).count() > self.peers.len() / 2
     }
 
     /// Counts only what the very process promised that the round names.
@@ -418,7 +454,7 @@ impl Life {
     }
 
     fn may_bootstrap(&self, now: Instant) -> bool {
-        now < self.birth.bootstrap_until && !self.birth.was_member
+        now < self.birth.bootstrap_until && !self.birth.was_member && !self.may_have_missed(false)
     }
 
     fn all_would_begin(&self, now: Instant) -> bool {
@@ -445,3 +481,6 @@ impl Life {
 pub(crate) fn later(now: Instant, duration: Duration) -> Instant {
     Instant::from_nanos(now.as_nanos().saturating_add(duration.as_nanos() as u64))
 }
+
+#[cfg(test)]
+mod tests;

@@ -200,6 +200,31 @@ impl Simulation {
         self.check_records();
     }
 
+    /// The cluster begins, and one process never hears of it. Then all others lose their memory.
+    pub(super) fn lose_who_began(&mut self) {
+        while self.slots[0].as_ref().is_some_and(|process| process.engine.locks.log.is_none()) {
+            self.run(10);
+        }
+        let last = self.slots.len() as u8 - 1;
+        for slot in 0..last {
+            self.world.set_link(slot, last, LinkState::Silent);
+            self.world.set_link(last, slot, LinkState::Silent);
+        }
+        self.run(4_000_000);
+        let before = self.granted_count();
+        assert!(before > 0);
+        assert!(self.slots[usize::from(last)].as_ref().expect("lives").engine.locks.log.is_none());
+        (0..last).for_each(|slot| self.crash(slot));
+        (0..last).for_each(|slot| self.heal_link(slot, last));
+        (0..last).for_each(|slot| self.heal_link(last, slot));
+        self.run(30_000_000);
+        self.check_records();
+        assert_eq!(self.granted_count(), before, "nothing is granted any more");
+        let process = self.slots[usize::from(last)].as_ref().expect("lives");
+        let local = process.local(self.world.now);
+        assert_eq!(process.engine.locks.waiting(local), Waiting::Doubt);
+    }
+
     /// Two of three lose their memory at once.
     pub(super) fn lose_majority(&mut self) {
         self.run(4_000_000);

@@ -65,3 +65,11 @@ fn an_identity_whose_majority_lost_its_memory_never_grants_again() {
 fn after_the_window_nothing_begins() {
     Simulation::with_window(1, 3, 3_000_000).restart_all_late();
 }
+
+#[test]
+fn whoever_promised_does_not_begin_again_after_those_who_may_have_begun() {
+    for seed in 0..4 {
+        Simulation::new(seed, 3).lose_who_began();
+        Simulation::new(seed, 5).lose_who_began();
+    }
+}

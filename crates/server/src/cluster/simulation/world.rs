@@ -649,7 +649,7 @@ impl Simulation {
     }
 
     /// Both directions of a cut link work again; whoever was connected over it connects anew.
-    fn heal_link(&mut self, from: u8, to: u8) {
+    pub(super) fn heal_link(&mut self, from: u8, to: u8) {
         self.world.set_link(from, to, LinkState::Up);
         self.break_link(from, to);
         self.connect(from, to);

@@ -97,7 +97,7 @@ async fn report(peers: Arc<Peers>) {
         if let Some(status) = peers.shared.cluster(|engine, now| engine.status(now)) {
             let line = describe(&status);
             if line != last {
-                if matches!(status.waiting, Some(Waiting::Over | Waiting::Used)) {
+                if matches!(status.waiting, Some(Waiting::Doubt | Waiting::Over | Waiting::Used)) {
                     error!("{line}");
                 } else {
                     info!("{line}");
