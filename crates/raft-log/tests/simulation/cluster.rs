@@ -441,21 +441,23 @@ impl Cluster {
         }
     }
 
-    /// Only while all voters live and are the processes of their slots: a majority never dies.
+    /// Only while a majority is left besides: of processes that are voters and take part. Whoever
+    /// is being brought in may die, again and again.
     fn may_crash(&self, slot: u8) -> bool {
         let newest = self.slots.iter().flatten().filter_map(|process| process.log.as_ref());
         let Some(newest) = newest.max_by_key(|log| log.applied()) else { return false };
         let members = newest.membership();
-        let whole = |process: &Option<Process>| {
-            process
-                .as_ref()
-                .and_then(|process| process.log.as_ref())
-                .is_some_and(|log| members.is_voter(log.id()) && log.role() != Role::Learner)
+        let is_whole = |process: &Option<Process>| {
+            process.as_ref().and_then(|process| process.log.as_ref()).is_some_and(|log| {
+                let is_voter = members.is_voter(log.id());
+                let was_voter = !members.is_joint() || members.outgoing.contains(&log.id());
+                is_voter && was_voter && log.role() != Role::Learner
+            })
         };
-        !members.is_joint()
-            && members.learners.is_empty()
-            && self.slots.iter().all(whole)
-            && self.slots[usize::from(slot)].is_some()
+        let others = (0..).zip(&self.slots).filter(|(other, _)| *other != slot);
+        let minority = (self.slots.len() - 1) / 2;
+        let broken = others.filter(|(_, process)| !is_whole(process)).count();
+        broken < minority && self.slots[usize::from(slot)].is_some()
     }
 
     fn pause(&mut self, slot: u8) {
