@@ -89,7 +89,7 @@ pub(super) fn cases() -> Vec<(&'static str, Vec<u8>)> {
         ("peer-003-admitted", new().fixed(1, 5).number(2, 2 << 8).frame(1)),
         ("peer-004-commit", new().fixed(1, 5).bytes(2, &incarnations).frame(2)),
         ("peer-005-join", new().frame(3)),
-        ("peer-006-prepare", new().fixed(1, u64::MAX).frame(4)),
+        ("peer-006-prepare", new().fixed(1, u64::MAX).bytes(2, &incarnations).frame(4)),
         ("peer-007-promise", new().fixed(1, u64::MAX).frame(5)),
         ("peer-008-removed", new().number(1, 1 << 8 | 4).frame(7)),
         ("peer-009-status-fresh", new().number(1, 1).frame(8)),

@@ -6,9 +6,9 @@
 //! most one can get all promises and a message of the other cannot complete it. The round becomes
 //! the group that every message of the cluster carries.
 //!
-//! Whoever has promised may have missed that the others began. So when a majority of the processes
-//! is gone that were there at its first promise, it promises nothing more: they may have been a
-//! cluster that has lost its memory.
+//! Whoever has promised may have missed that the others began. So it promises no round in which a
+//! majority of the slots has other processes than in its first one: those may have been a cluster
+//! that has lost its memory.
 
 use crate::limits::{BOOTSTRAP_ROUND_TIME_MAX, JOIN_ASK_PAUSE, PEER_STATUS_TIME_MAX, STATUS_PAUSE};
 use crate::peer::message::{PeerMessage, PeerStatus};
@@ -154,8 +154,10 @@ pub(crate) struct Life {
     round_count: u64,
     /// The latest promise, and until when the coordinator may be waited for.
     promise: Option<(u64, Instant)>,
-    /// Which processes were known, by slot, at the first promise.
-    promised_among: Option<Vec<Option<u64>>>,
+    /// The processes of the first round that was promised, by slot.
+    promised_among: Option<Vec<u64>>,
+    /// Whether a majority of them is gone.
+    may_have_missed: bool,
     next_status: Instant,
     next_join: Instant,
 }
@@ -170,6 +172,7 @@ impl Life {
             round_count: 0,
             promise: None,
             promised_among: None,
+            may_have_missed: false,
             next_status: now,
             next_join: now,
         }
@@ -204,7 +207,7 @@ impl Life {
             Waiting::Round
         } else if self.birth.was_member {
             Waiting::Used
-        } else if self.may_have_missed(false) {
+        } else if self.may_have_missed {
             Waiting::Doubt
         } else {
             Waiting::Over
@@ -292,7 +295,9 @@ impl Life {
             PeerMessage::Commit { round, incarnations } => {
                 self.commit(slot, *round, incarnations, now, steps);
             }
-            PeerMessage::Prepare { round } => self.prepare(slot, *round, now, steps),
+            PeerMessage::Prepare { round, incarnations } => {
+                self.prepare(slot, *round, incarnations, now, steps);
+            }
             PeerMessage::Promise { round } => self.promised(slot, incarnation, *round, now, steps),
             PeerMessage::Removed { node } => {
                 if self.member().is_some_and(|(_, own)| own == *node) {
@@ -346,36 +351,44 @@ impl Life {
         let mut promised = vec![false; incarnations.len()];
         promised[usize::from(self.birth.slot)] = true;
         let until = later(now, BOOTSTRAP_ROUND_TIME_MAX);
-        self.round = Some(Round { number, promised, incarnations, until });
         for slot in self.others() {
-            steps.push(Step::Send(slot, PeerMessage::Prepare { round: number }));
+            let incarnations = incarnations.clone();
+            steps.push(Step::Send(slot, PeerMessage::Prepare { round: number, incarnations }));
         }
+        self.round = Some(Round { number, promised, incarnations, until });
     }
 
-    fn prepare(&mut self, slot: u8, round: u64, now: Instant, steps: &mut Vec<Step>) {
+    fn prepare(
+        &mut self,
+        slot: u8,
+        round: u64,
+        incarnations: &[u64],
+        now: Instant,
+        steps: &mut Vec<Step>,
+    ) {
         let may = slot == COORDINATOR_SLOT
             // Without a link the promise would reach nobody.
             && self.is_linked(slot)
             && matches!(self.phase, Phase::Fresh)
-            && self.may_bootstrap(now)
-            && !self.may_have_missed(true);
-        if may {
-            let known = self.peers.iter().map(|peer| peer.map(|peer| peer.incarnation)).collect();
-            self.promised_among.get_or_insert(known);
-            self.promise = Some((round, later(now, BOOTSTRAP_ROUND_TIME_MAX)));
-            steps.push(Step::Send(slot, PeerMessage::Promise { round }));
+            && self.is_one_of(incarnations)
+            && self.may_bootstrap(now);
+        if !may {
+            return;
         }
+        let first = self.promised_among.get_or_insert_with(|| incarnations.to_vec());
+        let gone_count = first.iter().zip(incarnations).filter(|(one, other)| one != other).count();
+        if gone_count > incarnations.len() / 2 {
+            self.may_have_missed = true;
+            return;
+        }
+        self.promise = Some((round, later(now, BOOTSTRAP_ROUND_TIME_MAX)));
+        steps.push(Step::Send(slot, PeerMessage::Promise { round }));
     }
 
-    /// Whether a majority may have begun without this process and be gone: so many slots have
-    /// another process than at the first promise, or are without a link, if that counts.
-    fn may_have_missed(&self, counts_unlinked: bool) -> bool {
-        let Some(among) = &self.promised_among else { return false };
-        let is_gone = |slot: &usize| match self.peers[*slot] {
-            Some(peer) if peer.is_linked => among[*slot] != Some(peer.incarnation),
-            _ => counts_unlinked,
-        };
-        self.others().map(usize::from).filter(is_gone).count() > self.peers.len() / 2
+    /// Whether a round is for this very process.
+    fn is_one_of(&self, incarnations: &[u64]) -> bool {
+        incarnations.len() == self.peers.len()
+            && incarnations[usize::from(self.birth.slot)] == self.birth.incarnation
     }
 
     /// Counts only what the very process promised that the round names.
@@ -412,9 +425,7 @@ impl Life {
         now: Instant,
         steps: &mut Vec<Step>,
     ) {
-        let is_ours = incarnations.len() == self.peers.len()
-            && incarnations[usize::from(self.birth.slot)] == self.birth.incarnation;
-        if !matches!(self.phase, Phase::Fresh) || !is_ours {
+        if !matches!(self.phase, Phase::Fresh) || !self.is_one_of(incarnations) {
             return;
         }
         let may = match self.promise {
@@ -454,7 +465,7 @@ impl Life {
     }
 
     fn may_bootstrap(&self, now: Instant) -> bool {
-        now < self.birth.bootstrap_until && !self.birth.was_member && !self.may_have_missed(false)
+        now < self.birth.bootstrap_until && !self.birth.was_member && !self.may_have_missed
     }
 
     fn all_would_begin(&self, now: Instant) -> bool {

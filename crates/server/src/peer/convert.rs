@@ -71,14 +71,14 @@ pub(crate) fn encode(message: PeerMessage, out: &mut Vec<u8>) {
             encode_frame(kind::ADMITTED, &wire::Admitted { group, node: node.get() }, out);
         }
         PeerMessage::Commit { round, incarnations } => {
-            encode_frame(kind::COMMIT, &wire::Commit { round, incarnations }, out);
+            encode_frame(kind::COMMIT, &wire::Beginning { round, incarnations }, out);
         }
         PeerMessage::Join => encode_frame(kind::JOIN, &wire::Nothing {}, out),
-        PeerMessage::Prepare { round } => {
-            encode_frame(kind::PREPARE, &wire::Round { round }, out);
+        PeerMessage::Prepare { round, incarnations } => {
+            encode_frame(kind::PREPARE, &wire::Beginning { round, incarnations }, out);
         }
         PeerMessage::Promise { round } => {
-            encode_frame(kind::PROMISE, &wire::Round { round }, out);
+            encode_frame(kind::PROMISE, &wire::Promise { round }, out);
         }
         PeerMessage::Raft { group, message } => {
             if let Some(raft) = raft_to_wire(group, message) {
@@ -99,19 +99,21 @@ pub(crate) fn decode(frame_kind: u8, payload: bytes::Bytes) -> Result<PeerMessag
             let wire::Admitted { group, node } = read(payload)?;
             PeerMessage::Admitted { group, node: node_id(node)? }
         }
-        kind::COMMIT => {
-            let wire::Commit { round, incarnations } = read(payload)?;
+        kind::COMMIT | kind::PREPARE => {
+            let wire::Beginning { round, incarnations } = read(payload)?;
             if incarnations.len() > SLOT_COUNT_MAX {
                 return Err(PeerFault::Payload);
             }
-            PeerMessage::Commit { round, incarnations }
+            match frame_kind {
+                kind::COMMIT => PeerMessage::Commit { round, incarnations },
+                _ => PeerMessage::Prepare { round, incarnations },
+            }
         }
         kind::JOIN => {
             let wire::Nothing {} = read(payload)?;
             PeerMessage::Join
         }
-        kind::PREPARE => PeerMessage::Prepare { round: read::<wire::Round>(payload)?.round },
-        kind::PROMISE => PeerMessage::Promise { round: read::<wire::Round>(payload)?.round },
+        kind::PROMISE => PeerMessage::Promise { round: read::<wire::Promise>(payload)?.round },
         kind::RAFT => {
             if scan::entry_count(&payload)? > ENTRIES_PER_MESSAGE_MAX {
                 return Err(PeerFault::Payload);

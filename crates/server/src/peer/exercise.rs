@@ -105,7 +105,7 @@ impl Node {
         let first: &[PeerMessage] = match standing % 3 {
             0 => &[],
             1 => &[
-                PeerMessage::Prepare { round: GROUP },
+                PeerMessage::Prepare { round: GROUP, incarnations: INCARNATIONS.into() },
                 PeerMessage::Commit { round: GROUP, incarnations: INCARNATIONS.into() },
             ],
             _ => &[PeerMessage::Admitted {

@@ -25,6 +25,8 @@ pub(crate) enum PeerMessage {
     Prepare {
         /// The round.
         round: u64,
+        /// With which processes, by slot.
+        incarnations: Vec<u64>,
     },
     /// Fresh node to coordinator: in this round, and in none before it.
     Promise {

@@ -57,7 +57,7 @@ fn messages() -> Vec<(&'static str, PeerMessage)> {
         ("peer-003-admitted", PeerMessage::Admitted { group: 5, node: node(2, 0) }),
         ("peer-004-commit", PeerMessage::Commit { round: 5, incarnations: vec![1, 2, 3] }),
         ("peer-005-join", PeerMessage::Join),
-        ("peer-006-prepare", PeerMessage::Prepare { round: u64::MAX }),
+        ("peer-006-prepare", PeerMessage::Prepare { round: u64::MAX, incarnations: vec![1, 2, 3] }),
         ("peer-007-promise", PeerMessage::Promise { round: u64::MAX }),
         ("peer-008-removed", PeerMessage::Removed { node: node(1, 4) }),
         ("peer-009-status-fresh", PeerMessage::Status(PeerStatus::Fresh { may_bootstrap: true })),

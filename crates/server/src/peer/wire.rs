@@ -24,17 +24,17 @@ pub(crate) struct Admitted {
     pub(crate) node: u64,
 }
 
+/// `Commit` and `Prepare`.
 #[derive(Clone, PartialEq, prost::Message)]
-pub(crate) struct Commit {
+pub(crate) struct Beginning {
     #[prost(fixed64, tag = "1")]
     pub(crate) round: u64,
     #[prost(fixed64, repeated, tag = "2")]
     pub(crate) incarnations: Vec<u64>,
 }
 
-/// `Prepare` and `Promise`.
 #[derive(Clone, PartialEq, prost::Message)]
-pub(crate) struct Round {
+pub(crate) struct Promise {
     #[prost(fixed64, tag = "1")]
     pub(crate) round: u64,
 }

@@ -93,7 +93,8 @@ fn begins_in_spite_of(to: u8, slot: u8, message: &PeerMessage) {
 fn a_cluster_begins_although_another_process_says_to_be_one_of_its_slots() {
     let fresh = PeerMessage::Status(PeerStatus::Fresh { may_bootstrap: true });
     let late = PeerMessage::Status(PeerStatus::Fresh { may_bootstrap: false });
-    for message in [fresh, late, PeerMessage::Prepare { round: STRANGER }] {
+    let prepare = PeerMessage::Prepare { round: STRANGER, incarnations: vec![STRANGER; 3] };
+    for message in [fresh, late, prepare] {
         begins_in_spite_of(0, 1, &message);
         begins_in_spite_of(1, 0, &message);
         begins_in_spite_of(2, 1, &message);
