@@ -380,13 +380,19 @@ impl<M: StateMachine> RaftLog<M> {
         id
     }
 
-    /// Hands leadership to the voter that has most of the log, and says to whom: not back to the
-    /// one it came from, if there is another. From then on proposals are refused, until it
-    /// succeeded or an election timeout is over.
+    /// Hands leadership to the voter that has most of the log, of several to the one heard last,
+    /// and says to whom: not back to the one it came from, if there is another. From then on
+    /// proposals are refused, until it succeeded, or failed: see [`RaftLog::is_handing_over`].
     pub fn hand_over(&mut self, machine: &mut M, out: &mut Output) -> Option<NodeId> {
         let target = self.transfer();
         self.settle(machine, out);
         target
+    }
+
+    /// Whether leadership is on its way to another node. Not any more when that one has died or let
+    /// an election timeout pass; this one leads on then.
+    pub fn is_handing_over(&self) -> bool {
+        self.raft.raft.lead_transferee.is_some()
     }
 
     fn transfer(&mut self) -> Option<NodeId> {
@@ -397,7 +403,8 @@ impl<M: StateMachine> RaftLog<M> {
         let mut voters = self.membership.voters.clone();
         voters.retain(|id| *id != self.id && self.is_heard(*id));
         let stays = |id: &NodeId| Some(*id) != self.leaving;
-        let target = voters.into_iter().max_by_key(|id| (stays(id), matched(id)))?;
+        let last = |id: &NodeId| self.heard.get(id).copied();
+        let target = voters.into_iter().max_by_key(|id| (stays(id), matched(id), last(id)))?;
         self.raft.transfer_leader(target.get());
         Some(target)
     }
@@ -408,6 +415,9 @@ impl<M: StateMachine> RaftLog<M> {
     pub fn link_closed(&mut self, peer: NodeId, machine: &mut M, out: &mut Output) {
         self.raft.report_unreachable(peer.get());
         self.heard.remove(&peer);
+        if self.raft.raft.lead_transferee == Some(peer.get()) {
+            self.raft.raft.abort_leader_transfer();
+        }
         if self.leader() == Some(peer) && self.role() != Role::Leader {
             self.campaign_early();
         }

@@ -406,6 +406,11 @@ impl Replicated {
                 self.hand_over = HandOver::Transferring;
                 log.hand_over(&mut self.replica, &mut self.out);
             }
+            // Whoever it was for has died or does not run; maybe another one does.
+            HandOver::Transferring if !log.is_handing_over() => {
+                log.hand_over(&mut self.replica, &mut self.out);
+                return log.is_handing_over();
+            }
             HandOver::Draining | HandOver::Clearing | HandOver::Transferring => return false,
         }
         true

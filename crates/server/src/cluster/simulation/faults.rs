@@ -4,6 +4,7 @@ use super::client::Client;
 use super::net::LinkState;
 use super::world::{Event, Simulation};
 use crate::cluster::life::Waiting;
+use crate::cluster::replicated::HandOver;
 use ticketing_raft_log::{NodeId, Role, SnapshotOutcome};
 
 /// From the end of all faults until everything has recovered.
@@ -52,7 +53,12 @@ impl Simulation {
     }
 
     fn pause(&mut self, slot: u8) {
-        let until = self.world.now + 100_000 + self.world.random.below(3_000_000);
+        let time = 100_000 + self.world.random.below(3_000_000);
+        self.pause_for(slot, time);
+    }
+
+    pub(super) fn pause_for(&mut self, slot: u8, time: u64) {
+        let until = self.world.now + time;
         if let Some(process) = &mut self.slots[usize::from(slot)] {
             process.paused_until = until;
             let incarnation = process.incarnation;
@@ -223,6 +229,29 @@ impl Simulation {
         let process = self.slots[usize::from(last)].as_ref().expect("lives");
         let local = process.local(self.world.now);
         assert_eq!(process.engine.locks.waiting(local), Waiting::Doubt);
+    }
+
+    /// A planned stop of the leader, and in the middle of it something happens to the follower
+    /// that is so many slots further: how long it takes until another one leads.
+    pub(super) fn hand_over_time(&mut self, distance: u8, fault: impl Fn(&mut Self, u8)) -> u64 {
+        self.run(4_000_000);
+        let leader = self.leader().expect("a leader");
+        let began = self.world.now;
+        let incarnation = self.slots[usize::from(leader)].as_ref().expect("leads").incarnation;
+        self.with(leader, incarnation, |process, now| process.engine.begin_hand_over(now));
+        let is_on_its_way = |simulation: &mut Self| {
+            let process = simulation.process(leader, incarnation).expect("lives");
+            process.engine.locks.hand_over == HandOver::Transferring
+        };
+        while !is_on_its_way(self) {
+            self.run(1);
+        }
+        let count = self.slots.len() as u8;
+        fault(self, (leader + distance) % count);
+        while self.leader() == Some(leader) {
+            self.run(1_000);
+        }
+        self.world.now - began
     }
 
     /// Two of three lose their memory at once.

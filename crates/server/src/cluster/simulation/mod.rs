@@ -55,6 +55,21 @@ fn a_leader_that_stops_does_not_leave_leadership_to_one_that_stops_too() {
 }
 
 #[test]
+fn leadership_goes_to_another_node_when_the_chosen_one_dies_or_stands_still() {
+    for seed in 0..3 {
+        for distance in 1..5 {
+            let died = Simulation::new(seed, 5).hand_over_time(distance, Simulation::crash);
+            assert!(died < 100_000, "seed {seed}, {distance} further: {died} µs");
+            let stand_still = |simulation: &mut Simulation, slot| {
+                simulation.pause_for(slot, 3_000_000);
+            };
+            let stood_still = Simulation::new(seed, 5).hand_over_time(distance, stand_still);
+            assert!(stood_still < 900_000, "seed {seed}, {distance} further: {stood_still} µs");
+        }
+    }
+}
+
+#[test]
 fn an_identity_whose_majority_lost_its_memory_never_grants_again() {
     for seed in 0..4 {
         Simulation::new(seed, 3).lose_majority();
