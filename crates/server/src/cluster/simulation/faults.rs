@@ -9,13 +9,16 @@ use ticketing_raft_log::{NodeId, Role, SnapshotOutcome};
 
 /// From the end of all faults until everything has recovered.
 const SETTLE_MICROSECONDS: u64 = 12_000_000;
+/// How often a process that stops looks whether its leadership is handed over.
+const MOVE_ON_MICROSECONDS: u64 = 250_000;
 /// Longer than any wait and the lease after it, by whatever clock.
 const END_MICROSECONDS: u64 = 8_000_000;
 
 impl Simulation {
-    pub(super) fn run_with_faults(&mut self, duration: u64) {
+    /// The first fault comes after so many microseconds.
+    pub(super) fn run_with_faults(&mut self, first: u64, duration: u64) {
         self.is_faulting = true;
-        self.world.after(2_500_000, Event::Fault);
+        self.world.after(first, Event::Fault);
         self.run(duration);
         self.is_faulting = false;
     }
@@ -24,12 +27,17 @@ impl Simulation {
         if !self.is_faulting {
             return;
         }
-        let pause = 200_000 + self.world.random.below(1_500_000);
+        let has_begun = self.term() > 0;
+        let pause = if has_begun {
+            200_000 + self.world.random.below(1_500_000)
+        } else {
+            self.world.random.below(200_000)
+        };
         self.world.after(pause, Event::Fault);
         let count = self.slots.len() as u8;
         let slot = self.world.random.below(u64::from(count)) as u8;
         let other = (slot + 1 + self.world.random.below(u64::from(count) - 1) as u8) % count;
-        match self.world.random.below(7) {
+        match self.world.random.below(8) {
             0 => self.cut(slot, other),
             1 => (0..count).filter(|peer| *peer != slot).for_each(|peer| {
                 self.cut(slot, peer);
@@ -41,6 +49,7 @@ impl Simulation {
                 self.break_link(slot, other);
                 self.world.after(100_000, Event::Connect { slot });
             }
+            6 if self.may_crash(slot) && self.stopping.is_none() => self.stop(slot),
             _ => {}
         }
     }
@@ -50,6 +59,26 @@ impl Simulation {
         self.world.set_link(from, to, LinkState::Silent);
         let time = 100_000 + self.world.random.below(3_000_000);
         self.world.after(time, Event::Heal { from, to });
+    }
+
+    /// A planned stop.
+    fn stop(&mut self, slot: u8) {
+        let Some(process) = self.slots[usize::from(slot)].as_ref() else { return };
+        let incarnation = process.incarnation;
+        self.stopping = Some(slot);
+        self.with(slot, incarnation, |process, now| process.engine.begin_hand_over(now));
+        self.world.after(MOVE_ON_MICROSECONDS, Event::Stop { slot, incarnation });
+    }
+
+    pub(super) fn go_on_stopping(&mut self, slot: u8, incarnation: u64) {
+        let now = self.world.now;
+        let Some(process) = self.process(slot, incarnation) else { return };
+        let is_handed_over = process.engine.is_handed_over(process.local(now));
+        if is_handed_over && self.may_crash(slot) {
+            self.crash(slot);
+        } else {
+            self.world.after(MOVE_ON_MICROSECONDS, Event::Stop { slot, incarnation });
+        }
     }
 
     fn pause(&mut self, slot: u8) {
@@ -69,9 +98,15 @@ impl Simulation {
     /// Only while every other slot's process is a voter that follows: a majority never dies. The
     /// slot's own may be anything: a process may die on its way in, again and again.
     fn may_crash(&self, slot: u8) -> bool {
+        if self.stopping.is_some_and(|stopping| stopping != slot) {
+            return false;
+        }
         let logs =
             self.slots.iter().flatten().filter_map(|process| process.engine.locks.log.as_ref());
-        let Some(newest) = logs.max_by_key(|log| log.applied()) else { return false };
+        let Some(newest) = logs.max_by_key(|log| log.applied()) else {
+            // While they begin, it is always the same one.
+            return slot == (self.seed % self.slots.len() as u64) as u8;
+        };
         let members = newest.membership();
         let is_others = |id: &NodeId| id.slot() != slot;
         let mut leaving = members.outgoing.iter().filter(|id| !members.is_voter(**id));
@@ -88,6 +123,7 @@ impl Simulation {
     /// The process ends, its kernel closes its connections, and an empty one starts.
     pub(super) fn crash(&mut self, slot: u8) {
         let Some(mut dead) = self.slots[usize::from(slot)].take() else { return };
+        self.stopping = self.stopping.filter(|stopping| *stopping != slot);
         // Whoever was sending it a snapshot hears that it is gone.
         for event in std::mem::take(&mut dead.backlog) {
             if let Event::Snapshot { from: slot, incarnation, message, .. } = event {

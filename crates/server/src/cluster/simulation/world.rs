@@ -111,6 +111,11 @@ pub(super) enum Event {
         from: u8,
         to: u8,
     },
+    /// A process that was told to stop looks whether it may.
+    Stop {
+        slot: u8,
+        incarnation: u64,
+    },
 }
 
 /// A cluster and its clients.
@@ -120,6 +125,8 @@ pub(super) struct Simulation {
     pub(super) clients: Vec<Client>,
     pub(super) trace: u64,
     pub(super) is_faulting: bool,
+    /// Whose process was told to stop and has not yet.
+    pub(super) stopping: Option<u8>,
     /// Since when nothing has broken.
     pub(super) calm: u64,
     /// Clients finish what they are at and ask for nothing more.
@@ -130,7 +137,7 @@ pub(super) struct Simulation {
     flying: Vec<u32>,
     /// Until when the cluster may begin.
     window: u64,
-    seed: u64,
+    pub(super) seed: u64,
     /// By applied index, the first checksum seen there.
     histories: BTreeMap<u64, u64>,
     records: Records,
@@ -148,6 +155,7 @@ impl Simulation {
             clients: (0..CLIENT_COUNT).map(|_| Client::new(slot_count)).collect(),
             trace: 0,
             is_faulting: false,
+            stopping: None,
             calm: u64::MAX,
             is_closing: false,
             incarnations: 0,
@@ -285,6 +293,7 @@ impl Simulation {
                 }
             }
             Event::Heal { from, to } => self.heal_link(from, to),
+            Event::Stop { slot, incarnation } => self.go_on_stopping(slot, incarnation),
         }
     }
 
@@ -682,7 +691,8 @@ impl Event {
             | Self::Request { slot, incarnation, .. }
             | Self::SnapshotEnd { slot, incarnation, .. }
             | Self::PeerClosed { slot, incarnation, .. }
-            | Self::Resume { slot, incarnation } => Some((*slot, *incarnation)),
+            | Self::Resume { slot, incarnation }
+            | Self::Stop { slot, incarnation } => Some((*slot, *incarnation)),
             _ => None,
         }
     }
