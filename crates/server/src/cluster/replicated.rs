@@ -99,7 +99,7 @@ pub(crate) struct Replicated {
     pub(super) hand_over: HandOver,
     hand_over_until: Instant,
     /// Waiters whose removal is committed, to be sent to the next leader.
-    pub(super) handed: Vec<Owner>,
+    pub(super) handed: BTreeMap<SessionId, Vec<RequestId>>,
     /// Joiners whose admission is proposed: slot and incarnation.
     pub(super) admissions: BTreeMap<ProposalId, (u8, u64)>,
     /// Joiners of this term, by incarnation.
@@ -134,7 +134,7 @@ impl Replicated {
             leader_slot: None,
             hand_over: HandOver::Not,
             hand_over_until: now,
-            handed: Vec::new(),
+            handed: BTreeMap::new(),
             admissions: BTreeMap::new(),
             admitted: BTreeMap::new(),
             outgoing: vec![(None, Vec::new()); usize::from(settings.birth.slot_count)],
@@ -528,11 +528,9 @@ impl Locks for Replicated {
             may_wait |= self.unanswered.remove(&id).is_some_and(|open| open.acquires > 0);
         }
         // Whoever still hears it can go on elsewhere.
-        let (of_session, others) = std::mem::take(&mut self.handed)
-            .into_iter()
-            .partition(|owner| owner.session == session);
-        self.handed = others;
-        self.answer_moved(sessions, of_session);
+        if let Some(request_ids) = self.handed.remove(&session) {
+            self.answer_moved(sessions, session, request_ids);
+        }
         // Most connections end without a waiter. They cost no entry, and a planned stop, which
         // waits until all is recorded, does not wait for them.
         if self.is_leader && may_wait {

@@ -7,7 +7,7 @@ use crate::engine::sessions::Sessions;
 use crate::limits::{ENTRIES_IN_FLIGHT_MAX, PENDING_SIZE_BYTES_MAX};
 use crate::peer::message::PeerMessage;
 use bytes::Bytes;
-use ticketing_lock_core::{Command, Event, Instant, Owner};
+use ticketing_lock_core::{Command, Event, Instant, Owner, SessionId};
 use ticketing_raft_log::{Body, Event as LogEvent, MembershipChange, ProposalId, RaftLog, Role};
 use ticketing_wire_codec::{ErrorCode, Reply, RequestId, Slot, Token};
 
@@ -121,7 +121,7 @@ impl Replicated {
                     && self.take_unanswered(owner, |open| &mut open.acquires)
                 {
                     sessions.end_waiting(owner.session);
-                    self.handed.push(owner);
+                    self.handed.entry(owner.session).or_default().push(request_id(owner));
                 }
             }
         }
@@ -190,8 +190,9 @@ impl Replicated {
                 sessions.post(session, self.leader_news());
             }
             if leader_slot.is_some() {
-                let handed = std::mem::take(&mut self.handed);
-                self.answer_moved(sessions, handed);
+                for (session, request_ids) in std::mem::take(&mut self.handed) {
+                    self.answer_moved(sessions, session, request_ids);
+                }
             }
         }
     }
@@ -244,9 +245,14 @@ impl Replicated {
     }
 
     /// Nothing was done for them, and they hear who leads now.
-    pub(super) fn answer_moved(&self, sessions: &mut Sessions, owners: Vec<Owner>) {
-        for owner in owners {
-            sessions.post(owner.session, self.moved(request_id(owner)));
+    pub(super) fn answer_moved(
+        &self,
+        sessions: &mut Sessions,
+        session: SessionId,
+        request_ids: Vec<RequestId>,
+    ) {
+        for request_id in request_ids {
+            sessions.post(session, self.moved(request_id));
         }
     }
 

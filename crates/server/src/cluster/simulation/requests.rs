@@ -4,7 +4,7 @@ use super::net::LinkState;
 use super::world::Simulation;
 use crate::cluster::replicated::HandOver;
 use crate::engine::{Outgoing, Turn};
-use ticketing_lock_core::{Owner, SessionId};
+use ticketing_lock_core::SessionId;
 use ticketing_wire_codec::limits::REQUEST_SIZE_BYTES_MAX;
 use ticketing_wire_codec::{
     ErrorCode, Reply, ReplyRules, RequestId, Step, Token, decode_reply, encode_acquire,
@@ -129,10 +129,9 @@ fn a_stop_that_nobody_takes_over_from_refuses_and_does_not_stall() {
 #[test]
 fn a_waiter_whose_removal_is_recorded_hears_so_before_its_connection_ends() {
     let mut scene = Scene::new(4);
-    let owner = Owner { session: scene.session, request_id: 9 };
     let process = scene.simulation.slots[usize::from(scene.leader)].as_mut().expect("leads");
     let now = process.local(scene.simulation.world.now);
-    process.engine.locks.handed.push(owner);
+    process.engine.locks.handed.insert(scene.session, vec![id(9)]);
     process.engine.shut_down(now);
     let replies = scene.ask(&[]);
     // This process still leads, and it is no place to go on.
