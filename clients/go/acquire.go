@@ -2,6 +2,7 @@ package ticketing
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -285,8 +286,13 @@ func (b *Broker) closingBegun() bool {
 
 func isGrant(op wire.Op) bool { return op == wire.Granted || op == wire.GrantedSet }
 
+// cancelled matches ErrCancelled, the context's error and, if that is something else, its cause.
 func cancelled(ctx context.Context) error {
-	return fmt.Errorf("%w: %w", ErrCancelled, context.Cause(ctx))
+	err, cause := ctx.Err(), context.Cause(ctx)
+	if errors.Is(cause, err) {
+		return fmt.Errorf("%w: %w", ErrCancelled, cause)
+	}
+	return fmt.Errorf("%w: %w: %w", ErrCancelled, err, cause)
 }
 
 // pause is the growing pause between attempts of one call.

@@ -333,6 +333,21 @@ func TestAlreadyCancelled(t *testing.T) {
 	expect(t, err, ErrCancelled)
 }
 
+func TestCancelledWithACause(t *testing.T) {
+	_, broker, _ := pair(t)
+	cause := errors.New("the user went away")
+	canceled, cancel := context.WithCancelCause(background)
+	cancel(cause)
+	late, stop := context.WithDeadlineCause(background, time.Time{}, cause)
+	defer stop()
+	for want, ctx := range map[error]context.Context{context.Canceled: canceled, context.DeadlineExceeded: late} {
+		_, err := broker.Acquire(ctx, "k", terms10)
+		expect(t, err, ErrCancelled)
+		expect(t, err, want)
+		expect(t, err, cause)
+	}
+}
+
 func TestNoAnswerWithinGrace(t *testing.T) {
 	hasty := fast
 	hasty.immediateFind, hasty.answerGrace = time.Millisecond, time.Millisecond

@@ -16,7 +16,8 @@ var (
 	ErrClientCapacity = errors.New("ticketing: too many requests in progress in this client")
 	// ErrCancelled: the context ended. After Acquire the lock is not held, and whatever the server
 	// may have granted is being released; after Release the release goes on in the background. The
-	// error also matches the context's own (context.Canceled, context.DeadlineExceeded).
+	// error also matches the context's own (context.Canceled, context.DeadlineExceeded) and its
+	// cause (context.Cause).
 	ErrCancelled = errors.New("ticketing: cancelled")
 	// ErrClosed: the broker is closed. Nothing was sent.
 	ErrClosed = errors.New("ticketing: broker is closed")
