@@ -3,6 +3,7 @@
 import { readFileSync } from "node:fs";
 import { isIP } from "node:net";
 import { createSecureContext, type ConnectionOptions } from "node:tls";
+import { inspect } from "node:util";
 import { InvalidInputError } from "./errors.js";
 import {
   LEASE_SECONDS_MAX,
@@ -106,20 +107,25 @@ export function checkedTimes(options: AcquireOptions): AcquireTimes {
   checkObject(options, ACQUIRE_NAMES, "wait and lease are needed, such as { wait: 5, lease: 30 }");
   const wait = options.wait;
   if (typeof wait !== "number" || !(wait >= 0 && wait <= WAIT_SECONDS_MAX)) {
-    throw new InvalidInputError(`wait is a number of seconds from 0 to ${WAIT_SECONDS_MAX}, got ${wait}`);
+    throw new InvalidInputError(`wait is a number of seconds from 0 to ${WAIT_SECONDS_MAX}, got ${shown(wait)}`);
   }
   const leaseSeconds = options.lease;
   if (!Number.isInteger(leaseSeconds) || leaseSeconds < LEASE_SECONDS_MIN || leaseSeconds > LEASE_SECONDS_MAX) {
     throw new InvalidInputError(
-      `lease is a whole number of seconds from ${LEASE_SECONDS_MIN} to ${LEASE_SECONDS_MAX}, got ${leaseSeconds}`,
+      `lease is a whole number of seconds from ${LEASE_SECONDS_MIN} to ${LEASE_SECONDS_MAX}, got ${shown(leaseSeconds)}`,
     );
   }
   const budget = options.budget ?? 0;
   if (typeof budget !== "number" || !(budget >= 0 && budget < leaseSeconds)) {
-    throw new InvalidInputError(`budget is a number from 0 to less than the lease (${leaseSeconds} s), got ${budget}`);
+    throw new InvalidInputError(`budget is a number from 0 to less than the lease (${leaseSeconds} s), got ${shown(budget)}`);
   }
   checkSignal(options.signal);
   return { waitSeconds: Math.ceil(wait), leaseSeconds, budgetMs: budget * 1000 };
+}
+
+/** A value as its author would write it, on one line: "5" and 5n are no 5, and a template does not take every value. */
+function shown(value: unknown): string {
+  return inspect(value, { depth: 0, breakLength: Infinity, maxStringLength: 100 });
 }
 
 /** What Node.js is told for one endpoint. */

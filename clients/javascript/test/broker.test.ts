@@ -259,6 +259,19 @@ test("the pending limit and the input rules refuse before anything is sent", asy
   assert.equal(server.requests.length, 1);
 });
 
+test("a time of another type is refused in words that show it", async () => {
+  const server = await serve({});
+  const broker = connect(server.address);
+  const refused = (times: Record<string, unknown>, message: RegExp) =>
+    assert.rejects(broker.acquire("k", { ...TIMES, ...times }), { code: "InvalidInput", message });
+  await refused({ wait: "5" }, /got '5'$/);
+  await refused({ wait: 5n }, /got 5n$/);
+  await refused({ lease: [30] }, /got \[ 30 \]$/);
+  await refused({ lease: Symbol("s") }, /got Symbol\(s\)$/);
+  await refused({ budget: Object.create(null) }, /got \[Object: null prototype\] \{\}$/);
+  assert.equal(server.requests.length, 0);
+});
+
 test("one key where a set is expected is refused, not taken apart", async () => {
   const server = await serve({ onRequest: friendly() });
   const broker = connect(server.address);
