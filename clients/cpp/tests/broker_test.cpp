@@ -155,14 +155,14 @@ TEST_F(BrokerTest, ScopeReleasesAndMovesDoNot) {
 
 TEST_F(BrokerTest, EveryRefusalHasItsClass) {
     server().acquire_answer = 'T';
-    EXPECT_THROW(broker_.acquire("k", times), ticketing::Timeout);
+    EXPECT_THROW((void)broker_.acquire("k", times), ticketing::Timeout);
     server().acquire_answer = 'B';
-    EXPECT_THROW(broker_.acquire("k", times), ticketing::Busy);
+    EXPECT_THROW((void)broker_.acquire("k", times), ticketing::Busy);
     server().acquire_answer = 'I';
-    EXPECT_THROW(broker_.acquire("k", times), ticketing::Indeterminate);
+    EXPECT_THROW((void)broker_.acquire("k", times), ticketing::Indeterminate);
     server().acquire_answer = 'E';
     try {
-        broker_.acquire("k", times);
+        (void)broker_.acquire("k", times);
         FAIL() << "not rejected";
     } catch (const ticketing::Rejected &rejected) {
         EXPECT_EQ(rejected.rejection_code(), 2);
@@ -171,15 +171,15 @@ TEST_F(BrokerTest, EveryRefusalHasItsClass) {
 }
 
 TEST_F(BrokerTest, BadInputIsRefused) {
-    EXPECT_THROW(broker_.acquire("a b", times), ticketing::InvalidInput);
-    EXPECT_THROW(broker_.acquire("", times), ticketing::InvalidInput);
-    EXPECT_THROW(broker_.acquire_set({}, times), ticketing::InvalidInput);
-    EXPECT_THROW(broker_.acquire("k", {seconds(-1), seconds(30)}), ticketing::InvalidInput);
-    EXPECT_THROW(broker_.acquire("k", {seconds(256), seconds(30)}), ticketing::InvalidInput);
-    EXPECT_THROW(broker_.acquire("k", {seconds(1), seconds(0)}), ticketing::InvalidInput);
-    EXPECT_THROW(broker_.acquire("k", {seconds(1), seconds(251)}), ticketing::InvalidInput);
-    EXPECT_THROW(broker_.acquire("k", {seconds(1), seconds(5'000'000'000)}), ticketing::InvalidInput);
-    EXPECT_THROW(broker_.acquire("k", {seconds(1), seconds(5), seconds(5)}), ticketing::InvalidInput);
+    EXPECT_THROW((void)broker_.acquire("a b", times), ticketing::InvalidInput);
+    EXPECT_THROW((void)broker_.acquire("", times), ticketing::InvalidInput);
+    EXPECT_THROW((void)broker_.acquire_set({}, times), ticketing::InvalidInput);
+    EXPECT_THROW((void)broker_.acquire("k", {seconds(-1), seconds(30)}), ticketing::InvalidInput);
+    EXPECT_THROW((void)broker_.acquire("k", {seconds(256), seconds(30)}), ticketing::InvalidInput);
+    EXPECT_THROW((void)broker_.acquire("k", {seconds(1), seconds(0)}), ticketing::InvalidInput);
+    EXPECT_THROW((void)broker_.acquire("k", {seconds(1), seconds(251)}), ticketing::InvalidInput);
+    EXPECT_THROW((void)broker_.acquire("k", {seconds(1), seconds(5'000'000'000)}), ticketing::InvalidInput);
+    EXPECT_THROW((void)broker_.acquire("k", {seconds(1), seconds(5), seconds(5)}), ticketing::InvalidInput);
     EXPECT_THROW(ticketing::Options("nowhere"), ticketing::InvalidInput);
     EXPECT_THROW(ticketing::Broker(ticketing::Options("10.0.0.1:1")), ticketing::InvalidInput);
     EXPECT_THROW(ticketing::Options("a:1").token("short"), ticketing::InvalidInput);
@@ -192,7 +192,7 @@ TEST_F(BrokerTest, BadInputIsRefused) {
         EXPECT_STREQ(refused.what(), "a fingerprint has 64 hexadecimal digits");
     }
     try {
-        broker_.acquire("a b", times);
+        (void)broker_.acquire("a b", times);
         FAIL() << "not refused";
     } catch (const ticketing::InvalidInput &refused) {
         EXPECT_STREQ(refused.what(), "a key has 1 to 128 bytes of UTF-8 without space, LF and CR");
@@ -216,7 +216,7 @@ TEST_F(BrokerTest, TimesThatAreForgottenOrNegative) {
     EXPECT_GT(broker_.acquire("k", lease_only).token(), 0U);
     ticketing::AcquireOptions wait_only;
     wait_only.wait = seconds(5);
-    EXPECT_EQ(refusal([&] { broker_.acquire("k", wait_only); }), "lease is 1 to 250 s");
+    EXPECT_EQ(refusal([&] { (void)broker_.acquire("k", wait_only); }), "lease is 1 to 250 s");
     // Cast to the C type, these would be weeks.
     for (const milliseconds timeout : {milliseconds(-1), milliseconds::min(), milliseconds::max()}) {
         EXPECT_EQ(refusal([&] { broker_.wait_ready(timeout); }), "the timeout is 0 to 2,147,483,647 ms");
@@ -235,7 +235,7 @@ TEST_F(BrokerTest, WhatWasMovedFromIsRefused) {
     EXPECT_THROW(ticket.release_async([](auto) {}), ticketing::InvalidInput);
     ticketing::Broker broker{ticketing::Options(server().address())};
     const ticketing::Broker other = std::move(broker);
-    EXPECT_EQ(refusal([&] { broker.acquire("k", times); }), "this broker was moved from");
+    EXPECT_EQ(refusal([&] { (void)broker.acquire("k", times); }), "this broker was moved from");
     EXPECT_THROW(broker.acquire_async({"k"}, times, [](auto, auto) {}), ticketing::InvalidInput);
     EXPECT_THROW(broker.wait_ready(seconds(1)), ticketing::InvalidInput);
     EXPECT_THROW(broker.failure(), ticketing::InvalidInput);
@@ -285,7 +285,7 @@ bool refuses_the_child(ticketing::Broker broker, ticketing::Ticket ticket) {
         }
     };
     expect_closed([&] { broker.wait_ready(seconds(5)); });
-    expect_closed([&] { broker.acquire("k", times); });
+    expect_closed([&] { (void)broker.acquire("k", times); });
     expect_closed([&] { broker.acquire_async({"k"}, times, [](auto, auto) {}); });
     expect_closed([&] { ticket.release(); });
     broker.close();
@@ -310,12 +310,12 @@ TEST_F(BrokerTest, AForkedChildLeavesTheParentsObjectsAlone) {
 TEST_F(BrokerTest, ClosedBrokersAndUnreachableOnes) {
     ticketing::Ticket ticket = broker_.acquire("k", times);
     broker_.close();
-    EXPECT_THROW(broker_.acquire("k", times), ticketing::Closed);
+    EXPECT_THROW((void)broker_.acquire("k", times), ticketing::Closed);
     EXPECT_THROW(ticket.release(), ticketing::Closed);
     ticketing::Broker nobody(ticketing::Options("127.0.0.1:1"));
     EXPECT_THROW(nobody.wait_ready(milliseconds(50)), ticketing::NotConnected);
     try {
-        nobody.acquire("k", {seconds(1), seconds(30)});
+        (void)nobody.acquire("k", {seconds(1), seconds(30)});
         FAIL() << "nobody is there";
     } catch (const ticketing::NotConnected &failure) {
         EXPECT_STREQ(failure.what(), "no server was reachable: 127.0.0.1:1: connection refused");

@@ -29,3 +29,11 @@ C
 cmake -S "$work/project" -B "$work/build" -DCMAKE_PREFIX_PATH="$work/installed" >/dev/null
 cmake --build "$work/build" >/dev/null
 [ "$("$work/build/consumer")" = InvalidInput ]
+
+# Who does not keep the ticket holds no lock: the compiler says so.
+cat >"$work/dropped.cpp" <<'C'
+#include <ticketing/ticketing.hpp>
+
+void work(ticketing::Broker& broker) { broker.acquire("order-1234", {}); }
+C
+"${CXX:-c++}" -std=c++17 -fsyntax-only -I "$work/installed/include" "$work/dropped.cpp" 2>&1 | grep -q nodiscard

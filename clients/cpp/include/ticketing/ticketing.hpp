@@ -189,11 +189,12 @@ class Options {
     std::unique_ptr<ticketing_options, Free> handle_;
 };
 
-// A held lock on one key or a set of keys; move-only. It is released in the background when it goes away.
+// A held lock on one key or a set of keys; move-only. It is released in the background when it goes away, so compilers
+// warn where one is not kept.
 //
 // Give token() to the protected resource, which must refuse any token below the highest it has seen, and stop working
 // when remaining() is zero. One that was moved from throws InvalidInput.
-class Ticket {
+class [[nodiscard]] Ticket {
   public:
     // Fencing token: strictly larger than every token granted before it in the same domain.
     std::uint64_t token() const { return ticketing_ticket_token(handle()); }
