@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"net"
 	"sync/atomic"
 	"time"
@@ -30,7 +31,7 @@ func (l *link) run(ctx context.Context) {
 			err = l.serve(ctx, conn)
 			backoff.sessionLasted(time.Since(began))
 		}
-		l.broker.noteFailure(err)
+		l.broker.noteFailure(fmt.Errorf("%s: %w", l.address, err))
 		if !sleep(ctx, backoff.next()) {
 			return
 		}
@@ -90,6 +91,11 @@ func (l *link) handshake(conn net.Conn) error {
 	settings := l.broker.settings
 	if err := conn.SetDeadline(time.Now().Add(settings.timing.handshake)); err != nil {
 		return err
+	}
+	if secured, ok := conn.(*tls.Conn); ok {
+		if err := secured.Handshake(); err != nil {
+			return fmt.Errorf("TLS handshake: %w", err)
+		}
 	}
 	err := l.identity.Handshake(conn, settings.token)
 	if err == nil || errors.Is(err, wire.ErrRefused) {

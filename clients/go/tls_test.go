@@ -13,6 +13,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 )
@@ -118,8 +119,12 @@ func refuses(t *testing.T, server authority, config *tls.Config) error {
 	if broker.choose(nil) != nil {
 		t.Fatal("a connection is usable")
 	}
-	expect(t, broker.unreachable(), ErrNotConnected)
-	return broker.unreachable()
+	err := broker.unreachable()
+	expect(t, err, ErrNotConnected)
+	if !strings.Contains(err.Error(), s.address()+": TLS handshake: ") {
+		t.Fatalf("%v does not say where it went wrong", err)
+	}
+	return err
 }
 
 func TestWrongCAIsRefused(t *testing.T) {
