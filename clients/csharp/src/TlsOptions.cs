@@ -73,9 +73,23 @@ namespace Ticketing
         /// <summary>Secures a stream; throws when the peer is not whom it should be.</summary>
         internal async Task<Stream> Secure(Stream plain, string host)
         {
-            var secured = new SslStream(plain, false, Accepts);
-            // No protocol named: the platform's choice, which has no version older than 1.2 any more.
-            await secured.AuthenticateAsClientAsync(ServerName ?? host, null, SslProtocols.None, false).ConfigureAwait(false);
+            string? refusal = null;
+            var secured = new SslStream(plain, false, (sender, certificate, chain, errors) =>
+            {
+                refusal = Refusal(certificate, chain, errors);
+                return refusal is null;
+            });
+            try
+            {
+                // No protocol named: the platform's choice, which has no version older than 1.2 any more.
+                await secured.AuthenticateAsClientAsync(ServerName ?? host, null, SslProtocols.None, false).ConfigureAwait(false);
+            }
+            catch (AuthenticationException cause) when (refusal != null)
+            {
+                // The platform says only that its caller refused.
+                throw new AuthenticationException("TLS: " + refusal, cause);
+            }
+
             if (secured.SslProtocol < SslProtocols.Tls12)
             {
                 secured.Dispose();
@@ -85,24 +99,34 @@ namespace Ticketing
             return secured;
         }
 
-        private bool Accepts(object sender, X509Certificate? certificate, X509Chain? chain, SslPolicyErrors errors)
+        /// <summary>Why a certificate is refused; <c>null</c> when it is accepted.</summary>
+        private string? Refusal(X509Certificate? certificate, X509Chain? chain, SslPolicyErrors errors)
         {
             if (!verifies)
             {
-                return true;
+                return null;
             }
 
-            if (authorities is null || certificate is null || chain is null)
+            if (certificate is null || chain is null || errors.HasFlag(SslPolicyErrors.RemoteCertificateNotAvailable))
             {
-                return errors == SslPolicyErrors.None;
+                return "the server shows no certificate";
             }
 
-            // What the system thinks of the authority does not matter; everything else does, the name above all.
-            return (errors & ~SslPolicyErrors.RemoteCertificateChainErrors) == SslPolicyErrors.None
-                && IsSignedByAuthority(certificate, chain);
+            if (errors.HasFlag(SslPolicyErrors.RemoteCertificateNameMismatch))
+            {
+                return "the server's certificate is for another name";
+            }
+
+            if (authorities is null)
+            {
+                return errors == SslPolicyErrors.None ? null : Problem(chain);
+            }
+
+            // What the system thinks of the authority does not matter; everything else does.
+            return RefusalByAuthorities(certificate, chain);
         }
 
-        private bool IsSignedByAuthority(X509Certificate certificate, X509Chain presented)
+        private string? RefusalByAuthorities(X509Certificate certificate, X509Chain presented)
         {
             using var chain = new X509Chain();
             chain.ChainPolicy.RevocationMode = X509RevocationMode.NoCheck;
@@ -121,11 +145,17 @@ namespace Ticketing
             using var leaf = new X509Certificate2(certificate);
             if (!chain.Build(leaf))
             {
-                return false;
+                return Problem(chain);
             }
 
             byte[] end = chain.ChainElements[chain.ChainElements.Count - 1].Certificate.RawData;
-            return authorities.Any(authority => authority.RawData.AsSpan().SequenceEqual(end));
+            return authorities.Any(authority => authority.RawData.AsSpan().SequenceEqual(end))
+                ? null
+                : "no authority of the CA file signed the server's certificate";
         }
+
+        private static string Problem(X509Chain chain) =>
+            "the server's certificate is not trusted: "
+            + string.Join("; ", chain.ChainStatus.Select(status => status.StatusInformation.Trim()));
     }
 }
