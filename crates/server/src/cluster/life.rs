@@ -239,6 +239,11 @@ impl Life {
         }
     }
 
+    /// What it is a member as counts no longer: it has been given a later id.
+    pub(crate) fn forget_admission(&mut self) {
+        self.phase = Phase::Fresh;
+    }
+
     /// The link to a slot is open, to the process of that incarnation, or not.
     pub(crate) fn linked(&mut self, slot: u8, incarnation: Option<u64>) {
         let peer = &mut self.peers[usize::from(slot)];

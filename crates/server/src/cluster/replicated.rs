@@ -200,6 +200,7 @@ impl Replicated {
                     self.group = group;
                     self.has_joined = true;
                     self.log = Some(RaftLog::join(node, self.settings.seed));
+                    self.replica = Replica::new(self.settings.hash_seed, self.settings.table);
                 }
                 Step::Removed => self.exit = Some(Exit::Removed),
                 Step::Send(slot, message) => self.send(slot, message),
@@ -256,12 +257,28 @@ impl Replicated {
                 self.settle(sessions, now);
             }
             other => {
+                if self.life.incarnation_of(slot) == Some(incarnation)
+                    && self.is_admitted_again(&other)
+                {
+                    self.life.forget_admission();
+                }
                 let mut steps = Vec::new();
                 self.life.receive(slot, incarnation, &other, self.leader_slot, now, &mut steps);
                 self.take_steps(sessions, steps, now);
             }
         }
         Ok(())
+    }
+
+    /// Whether a second leader has given this learner a later id: it had asked there too before it
+    /// heard from the first. Nothing is sent to the first id any more. A voter never changes its
+    /// id: what it has promised under it would be forgotten.
+    fn is_admitted_again(&self, message: &PeerMessage) -> bool {
+        let PeerMessage::Admitted { group, node } = message else { return false };
+        let is_later = |log: &RaftLog<Replica>| {
+            log.role() == Role::Learner && log.id().slot() == node.slot() && log.id() < *node
+        };
+        *group == self.group && self.log.as_ref().is_some_and(is_later)
     }
 
     fn step(&mut self, message: Message) -> Result<(), PeerViolation> {

@@ -1,5 +1,6 @@
 //! Two processes want one slot.
 
+use super::net::LinkState;
 use super::world::Simulation;
 use crate::peer::message::{PeerMessage, PeerStatus};
 use ticketing_raft_log::NodeId;
@@ -38,6 +39,12 @@ impl Simulation {
             let taken = process.engine.peer_message(slot, STRANGER, message, now);
             taken.expect("an honest peer sends it");
         });
+    }
+
+    fn is_voter(&self, slot: u8) -> bool {
+        let process = self.slots[usize::from(slot)].as_ref().expect("lives");
+        let log = process.engine.locks.log.as_ref();
+        log.is_some_and(|log| log.membership().is_voter(log.id()))
     }
 
     fn is_admitted(&self, leader: u8, incarnation: u64) -> bool {
@@ -137,5 +144,37 @@ fn an_id_does_not_follow_the_link_to_another_process() {
             member > NodeId::new(2, slot).expect("valid"),
             "seed {seed}: {member} is another's"
         );
+    }
+}
+
+#[test]
+fn a_process_that_two_leaders_admitted_takes_the_later_id() {
+    for seed in 0..10 {
+        let (mut simulation, first, slot) = bereaved(seed);
+        let second = 3 - first - slot;
+        let own = simulation.slots[usize::from(slot)].as_ref().expect("lives").incarnation;
+        let until_admitted = |simulation: &mut Simulation, leader| {
+            while !simulation.is_admitted(leader, own) {
+                simulation.run(100);
+            }
+        };
+        until_admitted(&mut simulation, first);
+        // What the first leader says of it is late: it has stopped, and the second one leads.
+        simulation.world.set_link(first, slot, LinkState::Silent);
+        assert_eq!(simulation.member_in(slot), None, "seed {seed}");
+        simulation.begin_hand_over(first);
+        until_admitted(&mut simulation, second);
+        assert_eq!(simulation.member_in(slot), None, "seed {seed}");
+        let leader = simulation.slots[usize::from(first)].as_ref().expect("lives");
+        let (group, leader) = (leader.engine.locks.group, leader.incarnation);
+        let node = NodeId::new(2, slot).expect("valid");
+        simulation.with(slot, own, |process, now| {
+            let late = PeerMessage::Admitted { group, node };
+            process.engine.peer_message(first, leader, late, now).expect("from an honest peer");
+        });
+        assert_eq!(simulation.member_in(slot), Some(node), "seed {seed}");
+        simulation.run(JOIN_MICROSECONDS);
+        assert_eq!(simulation.member_in(slot), NodeId::new(3, slot), "seed {seed}");
+        assert!(simulation.is_voter(slot), "seed {seed}");
     }
 }

@@ -63,11 +63,16 @@ impl Simulation {
 
     /// A planned stop.
     fn stop(&mut self, slot: u8) {
-        let Some(process) = self.slots[usize::from(slot)].as_ref() else { return };
-        let incarnation = process.incarnation;
         self.stopping = Some(slot);
-        self.with(slot, incarnation, |process, now| process.engine.begin_hand_over(now));
+        let incarnation = self.begin_hand_over(slot);
         self.world.after(MOVE_ON_MICROSECONDS, Event::Stop { slot, incarnation });
+    }
+
+    /// The process in a slot is told to stop; which one that is.
+    pub(super) fn begin_hand_over(&mut self, slot: u8) -> u64 {
+        let incarnation = self.slots[usize::from(slot)].as_ref().expect("lives").incarnation;
+        self.with(slot, incarnation, |process, now| process.engine.begin_hand_over(now));
+        incarnation
     }
 
     pub(super) fn go_on_stopping(&mut self, slot: u8, incarnation: u64) {
@@ -208,10 +213,7 @@ impl Simulation {
         let before = indeterminate(self);
         let (began, term_before) = (self.world.now, self.term());
         for slot in stopping.iter().copied() {
-            let process = self.slots[usize::from(slot)].as_ref().expect("lives");
-            self.with(slot, process.incarnation, |process, now| {
-                process.engine.begin_hand_over(now);
-            });
+            self.begin_hand_over(slot);
         }
         let is_done = |simulation: &Self| {
             let stays = simulation.leader().is_some_and(|leader| !stopping.contains(&leader));
@@ -273,8 +275,7 @@ impl Simulation {
         self.run(4_000_000);
         let leader = self.leader().expect("a leader");
         let began = self.world.now;
-        let incarnation = self.slots[usize::from(leader)].as_ref().expect("leads").incarnation;
-        self.with(leader, incarnation, |process, now| process.engine.begin_hand_over(now));
+        let incarnation = self.begin_hand_over(leader);
         let is_on_its_way = |simulation: &mut Self| {
             let process = simulation.process(leader, incarnation).expect("lives");
             process.engine.locks.hand_over == HandOver::Transferring
