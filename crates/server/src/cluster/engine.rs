@@ -80,6 +80,11 @@ impl Engine<Replicated> {
         self.locks.exit()
     }
 
+    /// The cluster's group and who this is in it, once it takes part.
+    pub(crate) fn member(&self) -> Option<(u64, NodeId)> {
+        self.locks.life.member()
+    }
+
     /// Whether it has become a member since the last call.
     pub(crate) fn take_has_joined(&mut self) -> bool {
         self.locks.take_has_joined()

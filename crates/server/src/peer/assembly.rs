@@ -5,7 +5,7 @@ use super::limits::SNAPSHOT_SIZE_BYTES_MAX;
 use super::message::PeerMessage;
 use super::wire::{SnapshotHead, kind};
 use bytes::Bytes;
-use ticketing_raft_log::{Body, Message};
+use ticketing_raft_log::{Body, Message, NodeId};
 
 /// A snapshot that is arriving.
 #[derive(Debug)]
@@ -30,6 +30,11 @@ impl Assembly {
         }
         let message = snapshot_message(&head)?;
         Ok(Self { group: head.group, message, data: Vec::new(), size: head.size })
+    }
+
+    /// The group and the process that it is for.
+    pub(crate) fn addressee(&self) -> (u64, NodeId) {
+        (self.group, self.message.to)
     }
 
     /// Bytes that are still to come.
@@ -67,7 +72,7 @@ mod tests {
     use super::*;
     use crate::peer::convert::snapshot_head;
     use prost::Message as _;
-    use ticketing_raft_log::{Membership, NodeId, SnapshotMeta};
+    use ticketing_raft_log::{Membership, SnapshotMeta};
 
     fn message(data: &'static [u8]) -> (Message, SnapshotMeta) {
         let id = |slot| NodeId::new(1, slot).expect("valid");

@@ -88,6 +88,12 @@ pub(super) async fn receive(
     let broken = |fault: PeerFault| io::Error::new(io::ErrorKind::InvalidData, fault.to_string());
     let (frame_kind, payload) = patiently(read_frame(&mut &mut *stream)).await?;
     let mut assembly = Assembly::begin(frame_kind, payload).map_err(broken)?;
+    // The slot's process before may have died while the snapshot was made for it. Taking it would
+    // look like a sign of life of that one.
+    let own = peers.shared.cluster(|engine, _| engine.member()).flatten();
+    if own != Some(assembly.addressee()) {
+        return Err(io::Error::other("it is for another process of this slot"));
+    }
     let size = assembly.missing();
     while assembly.missing() > 0 {
         let (frame_kind, chunk) = patiently(read_frame(&mut &mut *stream)).await?;
@@ -118,5 +124,100 @@ async fn within<T>(time_max: Duration, step: impl Future<Output = io::Result<T>>
     match tokio::time::timeout(time_max, step).await {
         Ok(result) => result,
         Err(_) => Err(io::ErrorKind::TimedOut.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::Clock;
+    use crate::cluster::life::Birth;
+    use crate::cluster::replicated::{NodeSettings, Replicated};
+    use crate::config::{ClusterConfig, parse_slots};
+    use crate::engine::Engine;
+    use crate::net::engines::Engines;
+    use crate::net::shared::Shared;
+    use crate::peer::message::PeerMessage;
+    use ticketing_auth::{ClusterId, PeerTokens};
+    use ticketing_lock_core::TableLimits;
+    use ticketing_raft_log::{Membership, NodeId, SnapshotMeta};
+
+    const GROUP: u64 = 7;
+    const LEADER_INCARNATION: u64 = 5;
+
+    fn id(generation: u32, slot: u8) -> NodeId {
+        NodeId::new(generation, slot).expect("valid")
+    }
+
+    /// A process in slot 1 that knows nothing yet.
+    fn fresh() -> Arc<Peers> {
+        let clock = Clock::start();
+        let now = clock.now();
+        let birth = Birth {
+            slot: 1,
+            slot_count: 3,
+            incarnation: 6,
+            bootstrap_until: now,
+            was_member: false,
+        };
+        let settings = NodeSettings {
+            birth,
+            table: TableLimits { key_count_max: 10, waiters_per_key_max: 10 },
+            hash_seed: [1; 16],
+            seed: 1,
+            unix_milliseconds_at_zero: 0,
+        };
+        let engine = Engine::over(Replicated::new(settings, now), 10, 10);
+        let shared = Arc::new(Shared::new(Engines::Cluster(Box::new(engine)), clock));
+        let slots = ["a:1", "b:1", "c:1"].map(str::to_owned);
+        let config = ClusterConfig {
+            id: ClusterId::new([7; 16], 1_700_000_000, 60),
+            slot: 1,
+            slots: parse_slots(&slots).expect("three"),
+            tokens: PeerTokens::from_value("TOKEN", "0123456789abcdef").expect("a token"),
+            peer_listen: ([127, 0, 0, 1], 1).into(),
+        };
+        Peers::new(shared, config, birth.incarnation, None, None)
+    }
+
+    /// The leader has admitted the process as this one.
+    fn admit(peers: &Peers, node: NodeId) {
+        let admitted = PeerMessage::Admitted { group: GROUP, node };
+        let taken = peers.shared.cluster(|engine, now| {
+            engine.peer_message(0, LEADER_INCARNATION, admitted, now).expect("from a leader");
+        });
+        assert_eq!(taken, Some(()));
+    }
+
+    /// What a process says to the head of a snapshot for the second process of its slot.
+    async fn answer(peers: &Peers) -> io::Result<u64> {
+        let membership = Membership {
+            voters: vec![id(1, 0), id(1, 1), id(1, 2)],
+            outgoing: Vec::new(),
+            learners: vec![id(2, 1)],
+            generations: [1, 2, 1, 0, 0],
+        };
+        let meta = SnapshotMeta { index: 9, term: 3, membership };
+        let body = Body::Snapshot { meta: meta.clone(), data: Bytes::new() };
+        let message = Message { from: id(1, 0), to: id(2, 1), term: 4, body };
+        let (mut theirs, mut ours) = tokio::io::duplex(CHUNK_SIZE_BYTES);
+        let head = snapshot_head(GROUP, &message, &meta, 1);
+        write(&mut theirs, &head, &Bytes::from_static(b"x")).await.expect("room");
+        receive(peers, 0, LEADER_INCARNATION, &mut ours).await
+    }
+
+    #[tokio::test]
+    async fn a_process_takes_no_snapshot_for_another_one_of_its_slot() {
+        let peers = fresh();
+        let is_for_another = |answer: io::Result<u64>| {
+            answer.expect_err("refused").to_string().contains("another process")
+        };
+        assert!(is_for_another(answer(&peers).await));
+        admit(&peers, id(3, 1));
+        assert!(is_for_another(answer(&peers).await));
+        let peers = fresh();
+        admit(&peers, id(2, 1));
+        // One byte is no lock table.
+        assert!(!is_for_another(answer(&peers).await));
     }
 }
