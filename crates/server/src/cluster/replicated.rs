@@ -54,6 +54,9 @@ pub(crate) enum Exit {
 pub(crate) enum HandOver {
     /// None is under way.
     Not,
+    /// It stops and does not lead. If leadership comes to it, from one that did not know, it hands
+    /// it on; once, or those who all stop would do so in a circle.
+    Following,
     /// Nothing new is taken; what was proposed is waited for.
     Draining,
     /// The removal of all waiters is proposed.
@@ -175,7 +178,7 @@ impl Replicated {
     pub(crate) fn begin_hand_over(&mut self, sessions: &mut Sessions, now: Instant) {
         if self.hand_over == HandOver::Not {
             let is_needed = self.is_leader;
-            self.hand_over = if is_needed { HandOver::Draining } else { HandOver::Done };
+            self.hand_over = if is_needed { HandOver::Draining } else { HandOver::Following };
             self.hand_over_until = later(now, crate::limits::HAND_OVER_TIME_MAX);
             self.settle(sessions, now);
         }
@@ -185,7 +188,7 @@ impl Replicated {
     /// told to whom, or the time for that is over.
     pub(crate) fn is_handed_over(&self, now: Instant) -> bool {
         let is_told = self.handed.is_empty() || now >= self.hand_over_until;
-        self.hand_over == HandOver::Done && is_told
+        matches!(self.hand_over, HandOver::Following | HandOver::Done) && is_told
     }
 
     fn take_steps(&mut self, sessions: &mut Sessions, steps: Vec<Step>, now: Instant) {
@@ -409,7 +412,7 @@ impl Replicated {
         let is_over = now >= self.hand_over_until || !self.is_leader;
         let is_quiet = self.pending.is_empty() && self.open.is_empty();
         match self.hand_over {
-            HandOver::Not | HandOver::Done => return false,
+            HandOver::Not | HandOver::Following | HandOver::Done => return false,
             _ if is_over => {
                 self.hand_over = HandOver::Done;
                 self.has_stalled = true;

@@ -27,7 +27,7 @@ impl Replicated {
             self.exit = Some(Exit::Diverged(index));
         }
         let may_go_on = self.pending_size_bytes < PENDING_SIZE_BYTES_MAX / 2
-            && matches!(self.hand_over, HandOver::Not | HandOver::Done);
+            && matches!(self.hand_over, HandOver::Not | HandOver::Following | HandOver::Done);
         if self.has_stalled && may_go_on {
             self.has_stalled = false;
             sessions.call_stalled();
@@ -200,8 +200,7 @@ impl Replicated {
     fn take_leadership(&mut self, now: Instant) {
         self.is_leader = true;
         self.is_opened = false;
-        if self.hand_over == HandOver::Done {
-            // It stops: leadership came from one that did not know, and goes on to the next.
+        if self.hand_over == HandOver::Following {
             self.hand_over = HandOver::Draining;
         }
         // Before everything else of this term.

@@ -269,6 +269,22 @@ impl Simulation {
         assert_eq!(process.engine.locks.waiting(local), Waiting::Doubt);
     }
 
+    /// A planned stop of everybody: nobody waits for one that stays.
+    pub(super) fn stop_all(&mut self) {
+        self.run(4_000_000);
+        let (leader, term_before) = (self.leader().expect("a leader"), self.term());
+        let count = self.slots.len() as u8;
+        for distance in 0..count {
+            self.begin_hand_over((leader + distance) % count);
+        }
+        self.run(MOVE_ON_MICROSECONDS);
+        for process in self.slots.iter().flatten() {
+            assert!(process.engine.is_handed_over(process.local(self.world.now)));
+        }
+        // Each had it at most once more.
+        assert!(self.term() <= term_before + u64::from(count));
+    }
+
     /// A planned stop of the leader, and in the middle of it something happens to the follower
     /// that is so many slots further: how long it takes until another one leads.
     pub(super) fn hand_over_time(&mut self, distance: u8, fault: impl Fn(&mut Self, u8)) -> u64 {

@@ -56,6 +56,13 @@ fn a_leader_that_stops_does_not_leave_leadership_to_one_that_stops_too() {
 }
 
 #[test]
+fn those_who_all_stop_do_not_hand_leadership_over_in_a_circle() {
+    for seed in 0..10 {
+        Simulation::new(seed, 3).stop_all();
+    }
+}
+
+#[test]
 fn leadership_goes_to_another_node_when_the_chosen_one_dies_or_stands_still() {
     for seed in 0..3 {
         for distance in 1..5 {
