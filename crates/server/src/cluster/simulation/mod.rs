@@ -3,6 +3,7 @@
 
 mod admission;
 mod client;
+mod crowd;
 mod faults;
 mod invariants;
 #[path = "../../../../raft-log/tests/simulation/net.rs"]

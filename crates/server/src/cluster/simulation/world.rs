@@ -458,7 +458,7 @@ impl Simulation {
         self.reply(slot, incarnation, client, session, out);
     }
 
-    fn note_refusals(&mut self, incarnation: u64, session: SessionId, replies: &[u8]) {
+    pub(super) fn note_refusals(&mut self, incarnation: u64, session: SessionId, replies: &[u8]) {
         let rules = ReplyRules::Cluster { voter_count: self.slots.len() as u8 };
         let mut rest = replies;
         while let Ok(Step::Complete { value, size }) = decode_reply(rest, rules) {
