@@ -116,7 +116,7 @@ impl Crowd {
     }
 
     /// One turn; `None` when the connection ended with it.
-    fn turn(&mut self, mut talker: Talker) -> Option<Talker> {
+    fn turn(&mut self, mut talker: Talker, may_hang_up: bool) -> Option<Talker> {
         let Talker { slot, incarnation, session, .. } = talker;
         let now = self.simulation.world.now;
         if self.simulation.process(slot, incarnation)?.paused_until > now {
@@ -138,7 +138,7 @@ impl Crowd {
             self.hear(&mut talker, value);
         }
         talker.is_stalled = turn == Turn::Stall;
-        let hangs_up = self.one_in(200);
+        let hangs_up = may_hang_up && self.one_in(1_000);
         if hangs_up || matches!(turn, Turn::End(_)) {
             let mut outgoing = Outgoing::default();
             outgoing.push(&out);
@@ -174,11 +174,11 @@ impl Crowd {
             if is_talking && talker.unread.is_empty() && self.one_in(3) {
                 let count = if talker.is_verbose { 60 } else { 8 };
                 (0..count).for_each(|_| self.ask(&mut talker));
-                if self.one_in(50) {
+                if self.one_in(200) {
                     talker.unread.push(u8::MAX);
                 }
             }
-            self.talkers[at] = self.turn(talker);
+            self.talkers[at] = self.turn(talker, is_talking);
         }
         let pause = if is_talking { TALKING_MICROSECONDS } else { LISTENING_MICROSECONDS };
         self.simulation.run(pause);
