@@ -6,9 +6,9 @@
 //! most one can get all promises and a message of the other cannot complete it. The round becomes
 //! the group that every message of the cluster carries.
 //!
-//! Whoever has promised may have missed that the others began. So it promises no round in which a
-//! majority of the slots has other processes than in its first one: those may have been a cluster
-//! that has lost its memory.
+//! Whoever has promised may have missed that the others began. So it promises no round of another
+//! coordinator in which a majority of the slots has other processes than in its first one: those
+//! may have been a cluster that has lost its memory.
 
 use crate::limits::{BOOTSTRAP_ROUND_TIME_MAX, JOIN_ASK_PAUSE, PEER_STATUS_TIME_MAX, STATUS_PAUSE};
 use crate::peer::message::{PeerMessage, PeerStatus};
@@ -154,7 +154,7 @@ pub(crate) struct Life {
     round_count: u64,
     /// The latest promise, and until when the coordinator may be waited for.
     promise: Option<(u64, Instant)>,
-    /// The processes of the first round that was promised, by slot.
+    /// The processes, by slot, of the first round that was promised and may have begun.
     promised_among: Option<Vec<u64>>,
     /// Whether a majority of them is gone.
     may_have_missed: bool,
@@ -380,7 +380,12 @@ impl Life {
         if !may {
             return;
         }
-        let first = self.promised_among.get_or_insert_with(|| incarnations.to_vec());
+        let coordinator = usize::from(COORDINATOR_SLOT);
+        let first = match &mut self.promised_among {
+            Some(first) if first[coordinator] != incarnations[coordinator] => first,
+            // The coordinator that asks again has begun none of its rounds.
+            first => first.insert(incarnations.to_vec()),
+        };
         let gone_count = first.iter().zip(incarnations).filter(|(one, other)| one != other).count();
         if gone_count > incarnations.len() / 2 {
             self.may_have_missed = true;

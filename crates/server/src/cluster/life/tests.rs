@@ -76,6 +76,19 @@ fn whoever_promised_promises_nothing_more_once_a_majority_may_have_begun_and_is_
 }
 
 #[test]
+fn a_coordinator_that_asks_again_has_not_begun() {
+    let rounds = [[10, 11, 12, 13, OWN], [10, 21, 22, 23, OWN], [20, 31, 22, 23, OWN]];
+    let mut life = life(&rounds[0]);
+    for (number, round) in (1..).zip(&rounds) {
+        link(&mut life, round);
+        assert!(promises(&mut life, number, round), "{round:?}");
+    }
+    let last = [30, 41, 42, 23, OWN];
+    link(&mut life, &last);
+    assert!(!promises(&mut life, 4, &last));
+}
+
+#[test]
 fn only_the_round_of_the_linked_coordinator_for_this_very_process_is_promised() {
     let round = [10, 11, OWN];
     let mut life = life(&round);
