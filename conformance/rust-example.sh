@@ -8,7 +8,7 @@ name = "readme-example"
 edition = "2024"
 
 [dependencies]
-ticketing-client = { path = "$CLIENT/crates/client" }
+ticketing-client = { path = "$CLIENT/crates/client", default-features = false }
 tokio = { version = "1", features = ["macros", "rt-multi-thread"] }
 
 [workspace]
