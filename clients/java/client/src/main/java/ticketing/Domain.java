@@ -20,4 +20,10 @@ public record Domain(String fingerprint) {
     public boolean isCluster() {
         return !fingerprint.isEmpty();
     }
+
+    /** "single", or the cluster's fingerprint, as the other clients write it. */
+    @Override
+    public String toString() {
+        return isCluster() ? fingerprint : "single";
+    }
 }

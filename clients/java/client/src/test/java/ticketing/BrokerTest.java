@@ -70,6 +70,7 @@ class BrokerTest {
         assertEquals(1, ticket.token());
         assertEquals(List.of("order-1"), ticket.keys());
         assertFalse(ticket.domain().isCluster());
+        assertEquals("single", ticket.domain().toString());
         assertTrue(ticket.remaining().compareTo(Duration.ofSeconds(29)) > 0);
         assertTrue(ticket.remaining().compareTo(Duration.ofSeconds(30)) <= 0);
         assertEquals(ReleaseOutcome.RELEASED, ticket.release());
@@ -182,6 +183,7 @@ class BrokerTest {
                 servers.stream().map(ScriptedServer::address).toList(), "00".repeat(32)));
         Ticket ticket = broker.acquire("k", TIMES);
         assertTrue(ticket.domain().isCluster());
+        assertEquals(ticket.domain().fingerprint(), ticket.domain().toString());
         ticket.close();
         int misled = servers.get(0).requests.size() + servers.get(1).requests.size();
         IntStream.range(0, 5).forEach(turn -> broker.acquire("k", TIMES).close());
