@@ -20,7 +20,7 @@ const STATUS_SIZE_BYTES_MAX: u64 = 64 * 1024;
 /// What to do.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// Waits until the server is ready, for at most so many seconds.
+    /// Waits until the server is ready, for at most so many seconds: 60 where none are given.
     #[arg(long, value_name = "SECONDS", num_args = 0..=1, default_missing_value = "60")]
     wait_ready: Option<u32>,
 }
