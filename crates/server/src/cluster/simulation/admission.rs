@@ -10,7 +10,7 @@ const START_MICROSECONDS: u64 = 4_000_000;
 /// Until a process has its slot.
 const JOIN_MICROSECONDS: u64 = 3_000_000;
 /// No process of the simulation has it.
-const STRANGER: u64 = u64::MAX;
+pub(super) const STRANGER: u64 = u64::MAX;
 
 impl Simulation {
     /// What the process in a slot is a member as.
@@ -32,7 +32,7 @@ impl Simulation {
     }
 
     /// A node hears something from another process than it has a link to.
-    fn stranger_says(&mut self, node: u8, slot: u8, message: PeerMessage) {
+    pub(super) fn stranger_says(&mut self, node: u8, slot: u8, message: PeerMessage) {
         let incarnation = self.slots[usize::from(node)].as_ref().expect("lives").incarnation;
         self.with(node, incarnation, |process, now| {
             process.engine.peer_connected(slot, STRANGER);

@@ -1,10 +1,12 @@
 //! What goes wrong, and what holds afterwards.
 
+use super::admission::STRANGER;
 use super::client::Client;
 use super::net::LinkState;
 use super::world::{Event, Simulation};
 use crate::cluster::life::Waiting;
 use crate::cluster::replicated::HandOver;
+use crate::peer::message::{PeerMessage, PeerStatus};
 use ticketing_raft_log::{NodeId, Role, SnapshotOutcome};
 
 /// From the end of all faults until everything has recovered.
@@ -37,7 +39,7 @@ impl Simulation {
         let count = self.slots.len() as u8;
         let slot = self.world.random.below(u64::from(count)) as u8;
         let other = (slot + 1 + self.world.random.below(u64::from(count) - 1) as u8) % count;
-        match self.world.random.below(8) {
+        match self.world.random.below(9) {
             0 => self.cut(slot, other),
             1 => (0..count).filter(|peer| *peer != slot).for_each(|peer| {
                 self.cut(slot, peer);
@@ -50,6 +52,7 @@ impl Simulation {
                 self.world.after(100_000, Event::Connect { slot });
             }
             6 if self.may_crash(slot) && self.stopping.is_none() => self.stop(slot),
+            7 => self.stranger_speaks(slot, other),
             _ => {}
         }
     }
@@ -59,6 +62,26 @@ impl Simulation {
         self.world.set_link(from, to, LinkState::Silent);
         let time = 100_000 + self.world.random.below(3_000_000);
         self.world.after(time, Event::Heal { from, to });
+    }
+
+    /// A process that was wrongly given a slot says what it may say, and goes.
+    fn stranger_speaks(&mut self, node: u8, slot: u8) {
+        let own = self.slots[usize::from(node)].as_ref().expect("lives").incarnation;
+        let mut incarnations = vec![STRANGER; self.slots.len()];
+        incarnations[usize::from(node)] = own;
+        let may_bootstrap = self.world.random.one_in(2);
+        let fresh = PeerMessage::Status(PeerStatus::Fresh { may_bootstrap });
+        let says = match self.world.random.below(4) {
+            0 => vec![fresh, PeerMessage::Join],
+            1 => vec![fresh, PeerMessage::Prepare { round: STRANGER, incarnations }],
+            _ => vec![fresh],
+        };
+        for message in says {
+            self.stranger_says(node, slot, message);
+        }
+        if self.world.random.one_in(2) {
+            self.with(node, own, |process, now| process.engine.peer_closed(slot, STRANGER, now));
+        }
     }
 
     /// A planned stop.
