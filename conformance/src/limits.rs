@@ -39,8 +39,10 @@ pub const BACK_OFF_MS: [u64; 7] = [100, 200, 400, 800, 1600, 3200, 3200];
 pub const BACK_OFF_RESET: Duration = Duration::from_secs(1);
 /// Client: longest pause between two attempts of one call.
 pub const RETRY_PAUSE_MAX: Duration = Duration::from_millis(100);
-/// How much later than due a client's timer may act, while the judge itself is on time.
-pub const LATENESS_MAX: Duration = Duration::from_millis(400);
+/// How much later than due a client's timer may act, while the judge itself is on time: a driver on
+/// a crowded machine needs processor time that the judge does not. Less than the last steps of
+/// the back-off, so that a client with other steps is found out.
+pub const LATENESS_MAX: Duration = Duration::from_millis(1_000);
 /// How many times the judge's own longest delay is added to that: what a client does passes through
 /// several threads, each of which may wait that long for its turn.
 pub const DELAY_COUNT_MAX: u32 = 10;
