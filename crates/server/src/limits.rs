@@ -100,6 +100,9 @@ const _: () = {
     assert!(PEER_SILENCE_TIME_MAX.as_secs() + KEEPALIVE_INTERVAL.as_secs() < 30);
     // A stop signal ends the process within 5 s.
     assert!(SHUTDOWN_TIME_MAX.as_millis() + LOG_FLUSH_TIME_MAX.as_millis() < 5_000);
+    // A leader without a successor has time left for the flush.
+    let hand_over = HAND_OVER_TIME_MAX.as_millis() + 2 * MOVE_ON_TIME.as_millis();
+    assert!(hand_over + 1_000 < SHUTDOWN_TIME_MAX.as_millis());
     assert!(FRAME_TIME_MAX.as_nanos() >= TIMER_SLEEP_MAX.as_nanos());
     assert!(DRAIN_TIME_MAX.as_nanos() >= TIMER_SLEEP_MAX.as_nanos());
     // What a standstill that is too short to be noticed takes from a frame is half of its time.

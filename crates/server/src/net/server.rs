@@ -31,6 +31,7 @@ use ticketing_wire_codec::{Mode, Slot};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
+use tokio::time;
 use tracing::{debug, error, info, warn};
 
 /// Why the server does not start.
@@ -175,10 +176,10 @@ impl Server {
         if let Some(disk) = disk.clone() {
             workers.spawn(disk.keep_ahead(Arc::clone(&shared)));
         }
-        let end = match cluster {
+        let (end, begun) = match cluster {
             None => {
                 stop.await;
-                End::Stopped
+                (End::Stopped, time::Instant::now())
             }
             Some(ClusterNode { listener, peers, .. }) => {
                 peers.start(listener, &mut workers);
@@ -191,7 +192,8 @@ impl Server {
         workers.shutdown().await;
         lobby.close();
         shared.shut_down();
-        if tokio::time::timeout(SHUTDOWN_TIME_MAX, all_closed.recv()).await.is_err() {
+        let until = begun + SHUTDOWN_TIME_MAX;
+        if time::timeout_at(until, all_closed.recv()).await.is_err() {
             warn!(sessions = shared.counters().sessions, "stopped before all replies were taken");
         }
         if let Some(disk) = disk {
@@ -201,12 +203,17 @@ impl Server {
     }
 }
 
-/// Until the stop, which hands leadership over first; or until this node must not go on.
-async fn serve_in_cluster(shared: &Shared, peers: &Peers, stop: impl Future<Output = ()>) -> End {
+/// Until the stop, which hands leadership over first; or until this node must not go on. Returns
+/// since when it stops, too.
+async fn serve_in_cluster(
+    shared: &Shared,
+    peers: &Peers,
+    stop: impl Future<Output = ()>,
+) -> (End, time::Instant) {
     tokio::select! {
         () = stop => {}
         exit = peers.end() => {
-            return match exit {
+            let end = match exit {
                 Exit::Diverged(index) => {
                     error!(index, "this node's state differs from the leader's; stopping");
                     End::Diverged
@@ -216,26 +223,29 @@ async fn serve_in_cluster(shared: &Shared, peers: &Peers, stop: impl Future<Outp
                     End::Removed
                 }
             };
+            return (end, time::Instant::now());
         }
     }
+    let begun = time::Instant::now();
     shared.cluster(|engine, now| engine.begin_hand_over(now));
     let is_handed_over = || shared.cluster(|engine, now| engine.is_handed_over(now)) != Some(false);
     let handed_over = async {
         loop {
             while !is_handed_over() {
-                tokio::time::sleep(HAND_OVER_PAUSE).await;
+                time::sleep(HAND_OVER_PAUSE).await;
             }
-            tokio::time::sleep(MOVE_ON_TIME).await;
+            time::sleep(MOVE_ON_TIME).await;
             // Meanwhile another one that stops may have handed leadership to this one.
             if is_handed_over() {
                 return;
             }
         }
     };
-    if tokio::time::timeout(HAND_OVER_TIME_MAX * 2, handed_over).await.is_err() {
+    let until = begun + HAND_OVER_TIME_MAX + 2 * MOVE_ON_TIME;
+    if time::timeout_at(until, handed_over).await.is_err() {
         warn!("stopping although nobody took leadership over");
     }
-    End::Stopped
+    (End::Stopped, begun)
 }
 
 /// The engine of a cluster node, and its listener for peers.
@@ -428,7 +438,7 @@ async fn keep_time(shared: Arc<Shared>) {
         if sleep.is_zero() {
             tokio::task::yield_now().await;
         } else {
-            tokio::time::sleep(sleep).await;
+            time::sleep(sleep).await;
         }
     }
 }
