@@ -43,6 +43,7 @@ pub const RETRY_PAUSE_MAX: Duration = Duration::from_millis(100);
 /// a crowded machine needs processor time that the judge does not. Less than the last steps of
 /// the back-off, so that a client with other steps is found out.
 pub const LATENESS_MAX: Duration = Duration::from_millis(1_000);
+const _: () = assert!(LATENESS_MAX.as_millis() < (BACK_OFF_MS[5] - BACK_OFF_MS[4]) as u128);
 /// How many times the judge's own longest delay is added to that: what a client does passes through
 /// several threads, each of which may wait that long for its turn.
 pub const DELAY_COUNT_MAX: u32 = 10;

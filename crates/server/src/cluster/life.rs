@@ -129,6 +129,13 @@ struct Peer {
     status: Option<(PeerStatus, Instant)>,
 }
 
+/// What the log says of this node.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Standing {
+    pub(crate) leader_slot: Option<u8>,
+    pub(crate) is_learner: bool,
+}
+
 #[derive(Debug)]
 enum Phase {
     Fresh,
@@ -191,6 +198,12 @@ impl Life {
         self.peers.get(usize::from(slot)).copied().flatten().map(|peer| peer.incarnation)
     }
 
+    /// The process that the link to a slot leads to, while there is one.
+    pub(crate) fn linked_to(&self, slot: u8) -> Option<u64> {
+        let peer = self.peers.get(usize::from(slot)).copied().flatten();
+        peer.filter(|peer| peer.is_linked).map(|peer| peer.incarnation)
+    }
+
     /// Why it does not take part yet.
     pub(crate) fn waiting(&self, now: Instant) -> Waiting {
         let others = self.others();
@@ -239,11 +252,6 @@ impl Life {
         }
     }
 
-    /// What it is a member as counts no longer: it has been given a later id.
-    pub(crate) fn forget_admission(&mut self) {
-        self.phase = Phase::Fresh;
-    }
-
     /// The link to a slot is open, to the process of that incarnation, or not.
     pub(crate) fn linked(&mut self, slot: u8, incarnation: Option<u64>) {
         let peer = &mut self.peers[usize::from(slot)];
@@ -277,13 +285,12 @@ impl Life {
     }
 
     /// Takes a message that is not raft's, from the process of that slot and incarnation.
-    /// `leader_slot` is what this node knows.
     pub(crate) fn receive(
         &mut self,
         slot: u8,
         incarnation: u64,
         message: &PeerMessage,
-        leader_slot: Option<u8>,
+        own: Standing,
         now: Instant,
         steps: &mut Vec<Step>,
     ) {
@@ -292,7 +299,7 @@ impl Life {
         }
         match message {
             PeerMessage::Admitted { group, node } => {
-                if matches!(self.phase, Phase::Fresh) && node.slot() == self.birth.slot {
+                if self.takes_admission(*group, *node, own.is_learner) {
                     self.become_member(*group, *node, None);
                     steps.push(Step::Join { group: *group, node: *node });
                 }
@@ -311,10 +318,24 @@ impl Life {
                 }
             }
             PeerMessage::Status(status) => {
-                self.note_status(slot, *status, leader_slot, now, steps);
+                self.note_status(slot, *status, own.leader_slot, now, steps);
             }
             PeerMessage::Join | PeerMessage::Raft { .. } => {}
         }
+    }
+
+    /// A second leader may give a learner a later id: it had asked there too before it heard from
+    /// the first, and nothing is sent to the first id any more. A voter never changes its id: what
+    /// it has promised under it would be forgotten.
+    fn takes_admission(&self, group: u64, node: NodeId, is_learner: bool) -> bool {
+        let is_due = match self.phase {
+            Phase::Fresh => true,
+            Phase::Member { group: own_group, node: own, .. } => {
+                is_learner && group == own_group && own < node
+            }
+            Phase::Removed => false,
+        };
+        is_due && node.slot() == self.birth.slot
     }
 
     fn note_status(
@@ -484,7 +505,7 @@ impl Life {
     }
 
     fn is_linked(&self, slot: u8) -> bool {
-        self.peers[usize::from(slot)].is_some_and(|peer| peer.is_linked)
+        self.linked_to(slot).is_some()
     }
 
     /// What a slot said a short while ago.

@@ -5,7 +5,7 @@
 //! shell moves them.
 
 use super::batch::Batch;
-use super::life::{Birth, Life, Step, Waiting, later};
+use super::life::{Birth, Life, Standing, Step, Waiting, later};
 use super::replica::Replica;
 use crate::engine::Counters;
 use crate::engine::local::gather;
@@ -107,8 +107,8 @@ pub(crate) struct Replicated {
     pub(super) admissions: BTreeMap<ProposalId, (u8, u64)>,
     /// Joiners of this term, by incarnation.
     pub(super) admitted: BTreeMap<u64, NodeId>,
-    /// Frames, by slot, and the incarnation of the process whose link takes them, if there is one.
-    outgoing: Vec<(Option<u64>, Vec<u8>)>,
+    /// Frames, by slot, for the links that are open.
+    outgoing: Vec<Vec<u8>>,
     pub(super) snapshots: Vec<(u64, Message)>,
     pub(super) exit: Option<Exit>,
     /// Whether this process has become a member since the last look.
@@ -140,7 +140,7 @@ impl Replicated {
             handed: BTreeMap::new(),
             admissions: BTreeMap::new(),
             admitted: BTreeMap::new(),
-            outgoing: vec![(None, Vec::new()); usize::from(settings.birth.slot_count)],
+            outgoing: vec![Vec::new(); usize::from(settings.birth.slot_count)],
             snapshots: Vec::new(),
             exit: None,
             has_joined: false,
@@ -163,8 +163,8 @@ impl Replicated {
     }
 
     pub(super) fn send(&mut self, slot: u8, message: PeerMessage) {
-        if let Some((Some(_), frames)) = self.outgoing.get_mut(usize::from(slot)) {
-            encode(message, frames);
+        if self.life.linked_to(slot).is_some() {
+            encode(message, &mut self.outgoing[usize::from(slot)]);
         }
     }
 
@@ -260,28 +260,14 @@ impl Replicated {
                 self.settle(sessions, now);
             }
             other => {
-                if self.life.incarnation_of(slot) == Some(incarnation)
-                    && self.is_admitted_again(&other)
-                {
-                    self.life.forget_admission();
-                }
+                let is_learner = self.log.as_ref().is_some_and(|log| log.role() == Role::Learner);
+                let own = Standing { leader_slot: self.leader_slot, is_learner };
                 let mut steps = Vec::new();
-                self.life.receive(slot, incarnation, &other, self.leader_slot, now, &mut steps);
+                self.life.receive(slot, incarnation, &other, own, now, &mut steps);
                 self.take_steps(sessions, steps, now);
             }
         }
         Ok(())
-    }
-
-    /// Whether a second leader has given this learner a later id: it had asked there too before it
-    /// heard from the first. Nothing is sent to the first id any more. A voter never changes its
-    /// id: what it has promised under it would be forgotten.
-    fn is_admitted_again(&self, message: &PeerMessage) -> bool {
-        let PeerMessage::Admitted { group, node } = message else { return false };
-        let is_later = |log: &RaftLog<Replica>| {
-            log.role() == Role::Learner && log.id().slot() == node.slot() && log.id() < *node
-        };
-        *group == self.group && self.log.as_ref().is_some_and(is_later)
     }
 
     fn step(&mut self, message: Message) -> Result<(), PeerViolation> {
@@ -303,7 +289,7 @@ impl Replicated {
         let Some(log) = self.log.as_mut().filter(|_| self.is_leader) else { return };
         // Another process may have asked for the slot than can be answered there: of two, or after
         // the first has died. It would be admitted and never hear of it.
-        if self.outgoing[usize::from(slot)].0 != Some(incarnation) {
+        if self.life.linked_to(slot) != Some(incarnation) {
             return;
         }
         if let Some(node) = self.admitted.get(&incarnation).copied() {
@@ -329,7 +315,7 @@ impl Replicated {
     /// Tells a process who it is, and no other one of its slot: two with one id could vote twice.
     /// If it cannot be reached just now, it asks again.
     pub(super) fn send_admitted(&mut self, slot: u8, incarnation: u64, node: NodeId) {
-        if self.outgoing[usize::from(slot)].0 == Some(incarnation) {
+        if self.life.linked_to(slot) == Some(incarnation) {
             self.send(slot, PeerMessage::Admitted { group: self.group, node });
         }
     }
@@ -351,12 +337,12 @@ impl Replicated {
 
     /// Frames to be sent to a slot; empty when there are none.
     pub(crate) fn take_frames(&mut self, slot: u8) -> Vec<u8> {
-        std::mem::take(&mut self.outgoing[usize::from(slot)].1)
+        std::mem::take(&mut self.outgoing[usize::from(slot)])
     }
 
     /// The link to a slot is open, to the process of that incarnation, or not.
     pub(crate) fn set_link(&mut self, slot: u8, incarnation: Option<u64>) {
-        self.outgoing[usize::from(slot)] = (incarnation, Vec::new());
+        self.outgoing[usize::from(slot)] = Vec::new();
         self.life.linked(slot, incarnation);
     }
 
@@ -372,7 +358,7 @@ impl Replicated {
 
     /// Bytes that wait to be sent to a slot.
     pub(crate) fn frames_size_bytes(&self, slot: u8) -> usize {
-        self.outgoing.get(usize::from(slot)).map_or(0, |(_, frames)| frames.len())
+        self.outgoing.get(usize::from(slot)).map_or(0, Vec::len)
     }
 
     /// Snapshots to be sent, each with its group.

@@ -99,19 +99,17 @@ pub(crate) fn decode(frame_kind: u8, payload: bytes::Bytes) -> Result<PeerMessag
             let wire::Admitted { group, node } = read(payload)?;
             PeerMessage::Admitted { group, node: node_id(node)? }
         }
-        kind::COMMIT | kind::PREPARE => {
-            let wire::Beginning { round, incarnations } = read(payload)?;
-            if incarnations.len() > SLOT_COUNT_MAX {
-                return Err(PeerFault::Payload);
-            }
-            match frame_kind {
-                kind::COMMIT => PeerMessage::Commit { round, incarnations },
-                _ => PeerMessage::Prepare { round, incarnations },
-            }
+        kind::COMMIT => {
+            let wire::Beginning { round, incarnations } = beginning(payload)?;
+            PeerMessage::Commit { round, incarnations }
         }
         kind::JOIN => {
             let wire::Nothing {} = read(payload)?;
             PeerMessage::Join
+        }
+        kind::PREPARE => {
+            let wire::Beginning { round, incarnations } = beginning(payload)?;
+            PeerMessage::Prepare { round, incarnations }
         }
         kind::PROMISE => PeerMessage::Promise { round: read::<wire::Promise>(payload)?.round },
         kind::RAFT => {
@@ -165,6 +163,14 @@ fn status_from_wire(status: &wire::Status) -> Result<PeerStatus, PeerFault> {
         node: node_id(status.node)?,
         leader_slot: status.leader_slot.map(slot).transpose()?,
     })
+}
+
+fn beginning(payload: bytes::Bytes) -> Result<wire::Beginning, PeerFault> {
+    let beginning: wire::Beginning = read(payload)?;
+    if beginning.incarnations.len() > SLOT_COUNT_MAX {
+        return Err(PeerFault::Payload);
+    }
+    Ok(beginning)
 }
 
 fn raft_to_wire(group: u64, message: Message) -> Option<wire::Raft> {
