@@ -12,7 +12,7 @@ use crate::measure::{hold, idle, join, lateness};
 use crate::proc::processor_name;
 use crate::process::{Process, run_on};
 use crate::report::progress::Progress;
-use crate::report::{CellResult, Measured, Outcome, Report, Threads};
+use crate::report::{CellResult, Measured, Outcome, Processors, Report};
 use crate::scheduling::Scheduling;
 use crate::system::{System, Tuning};
 
@@ -45,7 +45,7 @@ pub struct Plan {
     pub idle_connections: usize,
     /// Keys a cluster holds while one of its nodes is replaced; see `held_keys`.
     pub join_keys: usize,
-    /// Whether to watch deadlines and compare I/O threads.
+    /// Whether to watch deadlines and compare numbers of processors.
     pub own_checks: bool,
     /// Which cores to use.
     pub cores: Cores,
@@ -68,9 +68,9 @@ impl Plan {
             progress.step("deadlines under full load");
             Outcome::of(self.deadlines(program))
         });
-        let threads = ours.map(|program| {
-            progress.step("two I/O threads");
-            Outcome::of(self.threads(program))
+        let processors = ours.map(|program| {
+            progress.step("two processors");
+            Outcome::of(self.processors(program))
         });
         let ours = self.ours().filter(|_| self.join_keys > 0);
         let join = ours.map(|program| {
@@ -99,7 +99,7 @@ impl Plan {
             held,
             idle,
             deadlines,
-            threads,
+            processors,
             join,
         })
     }
@@ -257,24 +257,26 @@ impl Plan {
         lateness::run(&server, Cell::Deep.shape(), self.nanos.max(DEADLINE_NANOS_MIN))
     }
 
-    /// Both cores for the server this time; the generator keeps its own as well.
-    fn threads(&self, program: &Path) -> io::Result<Threads> {
+    /// One core for the server, then both, as it starts by itself and with a thread for each; the
+    /// generator keeps its own as well.
+    fn processors(&self, program: &Path) -> io::Result<Processors> {
         let cores = [self.cores.server, self.cores.generator];
-        let start = |io_threads| {
-            let tuning = Tuning { io_threads: Some(io_threads), ..Tuning::default() };
-            let server = System::Ticketing.start(program, &cores, tuning)?;
+        let start = |cores: &[usize], io_threads| {
+            let tuning = Tuning { io_threads, ..Tuning::default() };
+            let server = System::Ticketing.start(program, cores, tuning)?;
             server.pause()?;
             io::Result::Ok(server)
         };
-        let servers = [start(1)?, start(2)?];
-        let mut samples = [Vec::new(), Vec::new()];
+        let servers = [start(&cores[..1], None)?, start(&cores, None)?, start(&cores, Some(2))?];
+        let mut samples = [Vec::new(), Vec::new(), Vec::new()];
         for _ in 0..self.runs {
             for (server, samples) in servers.iter().zip(&mut samples) {
                 samples.push(self.turn(System::Ticketing, server, Cell::Pipelined)?);
             }
         }
-        let [one, two] = samples.map(|samples| Sample::median(&samples).pairs_per_second);
-        Ok(Threads { one, two })
+        let [one, two, two_threads] =
+            samples.map(|samples| Sample::median(&samples).pairs_per_second);
+        Ok(Processors { one, two, two_threads })
     }
 }
 

@@ -285,7 +285,7 @@ pub fn remarks(report: &Report) -> String {
     remarks.extend(report.idle.iter().filter_map(|(s, idle)| failed("idle connections", *s, idle)));
     let ours = System::Ticketing;
     remarks.extend(report.deadlines.iter().filter_map(|d| failed("deadlines", ours, d)));
-    remarks.extend(report.threads.iter().filter_map(|t| failed("two I/O threads", ours, t)));
+    remarks.extend(report.processors.iter().filter_map(|p| failed("two processors", ours, p)));
     remarks.extend(report.join.iter().filter_map(|j| failed("a replacement node", ours, j)));
     let missing = |system: &System| format!("{}: not found on this machine", system.name());
     remarks.extend(report.missing.iter().map(missing));

@@ -52,7 +52,11 @@ fn report() -> Report {
             timeout: early,
             pairs_per_second: 1.0,
         })),
-        threads: Some(Outcome::Measured(Threads { one: 100.0, two: 96.0 })),
+        processors: Some(Outcome::Measured(Processors {
+            one: 100.0,
+            two: 96.0,
+            two_threads: 90.0,
+        })),
         join: Some(Outcome::Measured(Join {
             keys: 1_000_000,
             seconds: 4.3,
@@ -67,7 +71,8 @@ fn report() -> Report {
 fn goals_are_judged_at_their_edges() {
     let verdicts = report().verdicts();
     let met: Vec<bool> = verdicts.iter().map(|verdict| verdict.met).collect();
-    // Pairs, cost, peak, bytes per key, reuse, expiry, early timeout, threads, join, its latency.
+    // Pairs, cost, peak, bytes per key, reuse, expiry, early timeout, processors, join, its
+    // latency.
     let goals = [false, true, true, true, true, true, false, false, true, false];
     assert_eq!(met, goals, "{verdicts:#?}");
     assert_eq!(verdicts[1].figure, "1.25 × echo");

@@ -165,6 +165,8 @@ impl Cluster {
             .env("TICKETING_SLOT", slot.to_string())
             .env("TICKETING_LISTEN", self.target.clients[slot].to_string())
             .env("TICKETING_PEER_LISTEN", self.peers[slot].to_string())
+            // Nodes of one thread and of several, whatever this machine has.
+            .env("TICKETING_THREADS", (1 + slot % 2).to_string())
             .env("TICKETING_ADMIN_SOCKET", self.admin_socket(slot))
             .envs(self.has_state.then(|| ("TICKETING_STATE_DIR", self.state_directory(slot))))
             .envs(other.iter().copied())

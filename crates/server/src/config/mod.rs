@@ -148,7 +148,8 @@ pub struct Settings {
     )]
     pub max_in_flight: u32,
 
-    /// I/O threads. Without it: one for each processor that this process may use.
+    /// I/O threads. Without it: one less than the processors that this process may use, at least
+    /// one.
     #[arg(
         long, env = "TICKETING_THREADS", value_name = "COUNT",
         value_parser = count(THREAD_COUNT_MAX)
@@ -215,9 +216,27 @@ impl Settings {
         read(arguments, variables)
     }
 
-    /// I/O threads: as set, or the processors this process may use (affinity and quota).
+    /// I/O threads: as set, or as many as the processors that this process may use (affinity and
+    /// quota) are good for.
     pub fn thread_count(&self) -> usize {
         let available = || std::thread::available_parallelism().map_or(1, usize::from);
-        self.threads.map_or_else(available, |count| count as usize)
+        self.threads.map_or_else(|| thread_count_on(available()), |count| count as usize)
+    }
+}
+
+/// One processor stays free for the kernel's part of the work and for clients on this machine: a
+/// thread that loses its processor to them while it has the engine keeps all others waiting.
+const fn thread_count_on(processor_count: usize) -> usize {
+    if processor_count > 2 { processor_count - 1 } else { 1 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn threads_follow_the_processors_and_leave_one_free() {
+        let counts = [1, 2, 3, 4, 64].map(thread_count_on);
+        assert_eq!(counts, [1, 1, 2, 3, 63]);
     }
 }

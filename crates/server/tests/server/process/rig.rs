@@ -166,6 +166,16 @@ impl Server {
         kilobytes.parse::<u64>().expect("a number") * 1024
     }
 
+    /// How many of its threads have this name.
+    pub(crate) fn thread_count(&self, name: &str) -> usize {
+        let tasks = std::fs::read_dir(format!("/proc/{}/task", self.child.id()));
+        let names = tasks.expect("the process runs").flatten().map(|task| {
+            // A thread may end meanwhile.
+            std::fs::read_to_string(task.path().join("comm")).unwrap_or_default()
+        });
+        names.filter(|other| other.trim_end() == name).count()
+    }
+
     pub(crate) fn signal(&self, signal: &str) {
         let status = Command::new("kill")
             .args([&format!("-{signal}"), &self.child.id().to_string()])

@@ -30,6 +30,16 @@ fn several_addresses_of_both_families_are_served() {
     }
 }
 
+#[test]
+fn as_many_threads_serve_as_the_setting_says() {
+    // One is the process's first thread, which nobody named.
+    for (setting, count) in [("1", 0), ("2", 2), ("5", 5)] {
+        let server = Server::start(&["--threads", setting]);
+        assert_eq!(server.thread_count("io"), count, "--threads {setting}");
+        Client::open(server.address()).take(1, "k", 60);
+    }
+}
+
 /// Variables, and parts of the message that refuses them.
 type Case<'a> = (&'a [(&'a str, &'a str)], &'a [&'a str]);
 

@@ -59,6 +59,8 @@ impl Cluster {
         let mut variables: Vec<_> = variables.collect();
         variables.push(("TICKETING_SLOT", slot.to_string()));
         variables.push(("TICKETING_LISTEN", self.clients[slot].clone()));
+        // Nodes of one thread and of several, whatever this machine has.
+        variables.push(("TICKETING_THREADS", (1 + slot % 2).to_string()));
         let socket = self.path(slot, "admin").to_str().expect("text").to_owned();
         variables.push(("TICKETING_ADMIN_SOCKET", socket));
         variables
