@@ -3,8 +3,8 @@
 use std::io;
 use tokio::runtime::{Builder, Runtime};
 
-/// A runtime with that many I/O threads. One is the
-/// caller's own and needs no scheduler between threads; several are named `io`.
+/// A runtime with that many I/O threads. One is the caller's own and needs no scheduler between
+/// threads; several are named `io`.
 ///
 /// # Errors
 /// What the system says about another thread or descriptor.
