@@ -8,6 +8,10 @@ use crate::load::{Keys, Shape};
 /// A throughput workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
 pub enum Cell {
+    /// One connection, one request in flight: what waking a server and being woken cost.
+    #[value(name = "1x1")]
+    #[serde(rename = "1x1")]
+    Lone,
     /// 64 connections, one request in flight on each.
     #[value(name = "64x1")]
     #[serde(rename = "64x1")]
@@ -42,7 +46,7 @@ pub enum Cell {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Goal {
     /// Pairs per second, at least.
-    pub pairs_per_second: f64,
+    pub pairs_per_second: Option<f64>,
     /// Server processor time per request as a multiple of the echo's, at most.
     pub cpu_per_echo: Option<f64>,
     /// 99th percentile from release sent to the next grant, in microseconds, at most.
@@ -55,15 +59,22 @@ pub struct Goal {
 const LEADER_PEAK_BYTES: u64 = 30_000_000;
 
 impl Goal {
+    const NONE: Self = Self {
+        pairs_per_second: None,
+        cpu_per_echo: None,
+        hand_off_p99_micros: None,
+        leader_peak_bytes: None,
+    };
+
     const fn of(pairs_per_second: f64) -> Self {
-        let (cpu_per_echo, hand_off_p99_micros, leader_peak_bytes) = (None, None, None);
-        Self { pairs_per_second, cpu_per_echo, hand_off_p99_micros, leader_peak_bytes }
+        Self { pairs_per_second: Some(pairs_per_second), ..Self::NONE }
     }
 }
 
 impl Cell {
     /// Every cell, in the order of the tables.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
+        Self::Lone,
         Self::Shallow,
         Self::Pipelined,
         Self::Deep,
@@ -78,6 +89,7 @@ impl Cell {
     /// Name in tables.
     pub const fn title(self) -> &'static str {
         match self {
+            Self::Lone => "1 connection × depth 1",
             Self::Shallow => "64 connections × depth 1",
             Self::Pipelined => "64 connections × depth 16",
             Self::Deep => "16 connections × depth 64",
@@ -91,6 +103,7 @@ impl Cell {
     /// Connections, depth and keys.
     pub const fn shape(self) -> Shape {
         let (connections, depth, keys) = match self {
+            Self::Lone => (1, 1, Keys::Private),
             Self::Shallow | Self::ClusterShallow => (64, 1, Keys::Private),
             Self::Pipelined | Self::ClusterPipelined => (64, 16, Keys::Private),
             Self::Deep => (16, 64, Keys::Private),
@@ -104,6 +117,7 @@ impl Cell {
     pub const fn goal(self) -> Goal {
         let leader_peak_bytes = Some(LEADER_PEAK_BYTES);
         match self {
+            Self::Lone => Goal::NONE,
             Self::Shallow => Goal { cpu_per_echo: Some(1.15), ..Goal::of(65_000.0) },
             Self::Pipelined => Goal { cpu_per_echo: Some(1.5), ..Goal::of(900_000.0) },
             Self::Deep => Goal { cpu_per_echo: Some(2.5), ..Goal::of(1_500_000.0) },

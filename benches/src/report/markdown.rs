@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use super::text::{count, megabytes, micros, significant};
 use super::{CellResult, Outcome, Report, Verdict};
+use crate::cell::Cell;
 use crate::measure::throughput::{Percentiles, Sample};
 use crate::system::System;
 
@@ -280,6 +281,13 @@ pub fn remarks(report: &Report) -> String {
             }
         }
     }
+    remarks.extend(report.hand_offs_per_round_trip().map(|ratio| {
+        format!(
+            "{}: a hand-off takes a round trip, from the grant to the release and back; Ticketing \
+             made {ratio:.2} × as many as the bare echo made round trips on 1 connection",
+            Cell::HandOff.title()
+        )
+    }));
     remarks.extend(disturbed(report));
     remarks.extend(report.held.iter().filter_map(|(s, held)| failed("held keys", *s, held)));
     remarks.extend(report.idle.iter().filter_map(|(s, idle)| failed("idle connections", *s, idle)));

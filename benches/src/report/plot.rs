@@ -18,14 +18,15 @@ const LATENCY_DECADES: f64 = 7.0;
 /// Where the axis has its lines, in microseconds.
 const LATENCY_MARKS: [f64; 6] = [1e1, 1e2, 1e3, 1e4, 1e5, 1e6];
 
-/// Pairs per second: a bar per system and a line at our goal; every panel has its own scale.
+/// Pairs per second: a bar per system and a line at our goal where there is one; every panel has
+/// its own scale.
 pub fn throughput(report: &Report) -> String {
     let mut svg = Svg::new();
     for result in &report.cells {
         let rows = rows(result);
         let goal = result.goal.pairs_per_second;
         let figures = rows.iter().map(|(_, sample)| sample.pairs_per_second);
-        let most = figures.fold(goal, f64::max);
+        let most = figures.fold(goal.unwrap_or(0.0), f64::max);
         svg.title(&format!("{}: pairs per second", result.cell.title()));
         let top = svg.y;
         for (system, sample) in &rows {
@@ -39,7 +40,9 @@ pub fn throughput(report: &Report) -> String {
             svg.bar(*system, 0.0, width, 14.0);
             svg.next_row();
         }
-        svg.mark(BAR_WIDTH * goal / most, top);
+        if let Some(goal) = goal {
+            svg.mark(BAR_WIDTH * goal / most, top);
+        }
         svg.next_panel();
     }
     svg.finish("dashed: our goal")

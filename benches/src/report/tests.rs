@@ -94,6 +94,21 @@ fn tables_show_misses_failures_and_absences() {
 }
 
 #[test]
+fn hand_offs_are_compared_with_bare_round_trips() {
+    let result = |cell: Cell, system, pairs| CellResult {
+        cell,
+        goal: cell.goal(),
+        figures: vec![(system, Outcome::Measured(sample(pairs, 1.0)))],
+    };
+    let mut report = report();
+    report.cells = vec![result(Cell::HandOff, System::Ticketing, 9_000.0)];
+    assert!(!markdown::full(&report).contains("round trip"));
+    report.cells.push(result(Cell::Lone, System::Echo, 5_000.0));
+    let text = markdown::full(&report);
+    assert!(text.contains("Ticketing made 0.90 × as many as the bare echo"), "{text}");
+}
+
+#[test]
 fn the_short_form_lists_what_was_missed_only() {
     let text = markdown::short(&report());
     assert!(text.contains("6 of 10 goals hold"), "{text}");
