@@ -3,6 +3,7 @@
 use super::rig::{Server, fail};
 use crate::support::{Client, connect, eventually};
 use std::fs;
+use std::thread::available_parallelism;
 
 const TOKEN: &str = "0123456789abcdef";
 
@@ -31,13 +32,21 @@ fn several_addresses_of_both_families_are_served() {
 }
 
 #[test]
-fn as_many_threads_serve_as_the_setting_says() {
-    // One is the process's first thread, which nobody named.
-    for (setting, count) in [("1", 0), ("2", 2), ("5", 5)] {
-        let server = Server::start(&["--threads", setting]);
+fn as_many_threads_serve_as_the_setting_or_the_processors_say() {
+    let processors = available_parallelism().expect("a count").get();
+    let cases: [(&[&str], usize); 4] = [
+        (&["--threads", "1"], 1),
+        (&["--threads", "2"], 2),
+        (&["--threads", "5"], 5),
+        (&[], (processors - 1).max(1)),
+    ];
+    for (arguments, count) in cases {
+        let server = Server::start(arguments);
         Client::open(server.address()).take(1, "k", 60);
+        // One is the process's first thread, which nobody named.
+        let named = if count == 1 { 0 } else { count };
         // A thread names itself when it first runs.
-        eventually(&format!("{setting} serve"), || server.thread_count("io") == count);
+        eventually(&format!("{arguments:?}"), || server.thread_count("io") == named);
     }
 }
 
